@@ -1,0 +1,1 @@
+"""Shapes of other people to PlanRequest."""

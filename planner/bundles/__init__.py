@@ -1,0 +1,1 @@
+"""Model bundle files to a loaded Bundle; the only home of the tokenizer libraries."""

@@ -1,0 +1,112 @@
+"""A model bundle: a tokenizer, a template and the manifest over both. Everything costly is done once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from planner.bundles.digest import text_digest
+from planner.bundles.hf_config import FolderConfig
+from planner.bundles.loaded import Loaded
+from planner.values.bundle import Engine, Manifest
+from planner.values.profile import TemplateProfile
+from planner.values.reasons import PlannerFault
+
+
+class FolderBundle:
+    """The Bundle port over files. Safe to share between threads."""
+
+    def __init__(
+        self,
+        load: Callable[[], tuple[Loaded, FolderConfig]],
+        manifest: Manifest | None,
+        make_manifest: Callable[[FolderBundle], Manifest] | None = None,
+        *,
+        cache_dir: Path | None = None,
+        reviewed: bool = False,
+    ) -> None:
+        """Take what loads the files; a manifest that is None is made by `make_manifest` at first use.
+
+        cache_dir  where measured profiles are kept; `reviewed` is true for a shipped manifest, whose
+        template is measured without the limits for unknown ones.
+        """
+        self._load = load
+        self._manifest = manifest
+        self._make_manifest = make_manifest
+        self._cache_dir = cache_dir
+        self._reviewed = reviewed
+        self._parts: tuple[Loaded, FolderConfig] | None = None
+        self._engine: Engine | None = None
+        self._profile: TemplateProfile | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def parts(self) -> tuple[Loaded, FolderConfig]:
+        """The tokenizer as read and the folder's configuration; loads at first use."""
+        if self._parts is None:
+            with self._lock:
+                if self._parts is None:
+                    self._parts = self._load()
+        return self._parts
+
+    @property
+    def manifest(self) -> Manifest:
+        """Identity and declared figures."""
+        if self._manifest is None:
+            with self._lock:
+                if self._manifest is None:
+                    assert self._make_manifest is not None, "a bundle needs a manifest or its maker"
+                    self._manifest = self._make_manifest(self)
+        return self._manifest
+
+    @property
+    def engine(self) -> Engine:
+        """The tokenizer with its control tokens switched off. Raises what loading raises."""
+        if self._engine is None:
+            with self._lock:
+                if self._engine is None:
+                    self._engine = self.parts[0].make_engine(self.manifest.control_tokens)
+        return self._engine
+
+    @property
+    def template_source(self) -> str:
+        """The chat template's text. Raises bundle_has_no_template."""
+        template = self.parts[1].template
+        if template is None:
+            raise PlannerFault(
+                "bundle_has_no_template", "the folder holds no chat template; it can only count"
+            )
+        wanted = None if self._manifest is None else self._manifest.template_digest
+        if wanted is not None and text_digest(template) != wanted:
+            raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")
+        return template
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The strings the template reads, such as `bos_token`: the file's own, then the configuration's."""
+        loaded, config = self.parts
+        return {**loaded.variables, **config.tokens}
+
+    @property
+    def profile(self) -> TemplateProfile:
+        """The measured template profile. Raises bundle_has_no_template, template_rejected."""
+        if self._profile is None:
+            from planner.bundles.probe import profile_for
+
+            source = self.template_source
+            stated = self._manifest
+            variables = self.variables if stated is None else dict(stated.variables)
+            profile = profile_for(source, variables, cache_dir=self._cache_dir, trusted=self._reviewed)
+            if stated is not None and stated.rewrites:
+                profile = replace(profile, rewrites=stated.rewrites)
+            self._profile = profile
+        return self._profile
+
+    @property
+    def text_tokens(self) -> tuple[str, ...]:
+        """Added tokens that are ordinary text here, by id: what content may spell and the library matches."""
+        controls = {token.text for token in self.manifest.control_tokens}
+        rows = sorted(self.parts[0].added, key=lambda token: token.id)
+        return tuple(token.text for token in rows if token.text not in controls)

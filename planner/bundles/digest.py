@@ -1,0 +1,56 @@
+"""Digests of bundles: canonical JSON, sha256, and the identity that every cache and receipt is keyed by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from planner.values.bundle import Manifest
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the one byte form of a JSON value: keys sorted, no spaces, UTF-8.
+
+    >>> canonical_json({"b": 1, "a": ["ü"]}).decode()
+    '{"a":["ü"],"b":1}'
+    """
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the sha256 of bytes as 64 lower-case hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """Return the sha256 of a text's UTF-8 bytes; lone surrogates count as they are."""
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))
+
+
+def bundle_digest(manifest: Manifest) -> str:
+    """Return the digest over everything of a manifest that can change ids (R174; design.md §7).
+
+    The id, context, tiers, reserves, licence and warnings are left out: they change no id.
+    """
+    return sha256_hex(
+        canonical_json(
+            {
+                "adapter": manifest.adapter,
+                "concessions": sorted(manifest.concessions),
+                "controlTokens": sorted(
+                    [token.id, token.text, token.lstrip, token.rstrip] for token in manifest.control_tokens
+                ),
+                "encodeMode": manifest.encode_mode,
+                "files": sorted([entry.path, entry.size_bytes, entry.sha256] for entry in manifest.files),
+                "prefixSpace": manifest.prefix_space,
+                "rewrites": sorted(manifest.rewrites),
+                "runtime": manifest.runtime,
+                "template": manifest.template_digest,
+                "templateEntry": manifest.template_entry,
+                "tokenizerFormat": manifest.tokenizer_format,
+                "variables": dict(manifest.variables),
+            }
+        )
+    )

@@ -1,0 +1,180 @@
+"""Reading model files safely: opened once, read whole, hashed from the bytes that are then parsed.
+
+Bounds follow threats.md §2.6. Nothing is followed out of the folder, unpickled, imported or fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.bundles.digest import sha256_hex
+from planner.values.bundle import FileEntry
+from planner.values.reasons import PlannerFault
+
+MIB = 1 << 20
+MAX_TOKENIZER_BYTES = 64 * MIB
+MAX_SENTENCEPIECE_BYTES = 32 * MIB
+MAX_CONFIG_BYTES = 16 * MIB
+MAX_TEMPLATE_BYTES = 4 * MIB
+MAX_FOLDER_ENTRIES = 65_536
+MAX_JSON_DEPTH = 32
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_LFS_HEAD = b"version https://git-lfs.github.com/spec/"
+_SAFE_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)  # fmt: skip
+
+
+def check_name(name: str) -> None:
+    """Accept a file name of a bundle: at most three levels of plain characters, no way up.
+
+    Raises PlannerFault bundle_path for anything else: absolute, `..`, backslash, drive letter, blank.
+    """
+    levels = name.split("/")
+    plain = len(levels) <= 3 and all(_NAME.fullmatch(level) and level.strip(".") for level in levels)
+    if not plain:
+        raise PlannerFault("bundle_path", f"{name[:80]!a} is not a plain file name inside the folder")
+
+
+class FolderFiles:
+    """The files of one folder. `entries` lists what was read, in order of first reading.
+
+    `expected` are the manifest's entries: then nothing else can be read, and what is read must equal them.
+    `follow_links` is for installed distributions, whose installers may link files; the digest judges there.
+    """
+
+    def __init__(
+        self, root: Path, expected: Mapping[str, FileEntry] | None = None, *, follow_links: bool = False
+    ) -> None:
+        """Name the folder; nothing is read yet. Raises bundle_not_found where it is no folder."""
+        if not root.is_dir():
+            raise PlannerFault("bundle_not_found", "the path is no folder")
+        self.root = root
+        self.entries: dict[str, FileEntry] = {}
+        self._expected = expected
+        self._follow_links = follow_links
+        self._names: frozenset[str] | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names in the folder itself, folders and links included. Raises bundle_unsafe beyond the bound."""
+        if self._names is None:
+            names = set()
+            try:
+                with os.scandir(self.root) as entries:
+                    for entry in entries:
+                        names.add(entry.name)
+                        if len(names) > MAX_FOLDER_ENTRIES:
+                            raise PlannerFault("bundle_unsafe", "the folder holds too many entries")
+            except OSError:
+                raise PlannerFault("file_not_readable", "the folder cannot be listed") from None
+            self._names = frozenset(names)
+        return self._names
+
+    def read(self, name: str, limit_bytes: int) -> bytes:
+        """Return a file's bytes and remember its entry.
+
+        Raises bundle_path, bundle_incomplete (absent), bundle_unsafe (too large, a Git LFS pointer),
+        bundle_mismatch (differs from the manifest, or from its first reading).
+        """
+        check_name(name)
+        if self._expected is not None and name not in self._expected:
+            raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
+        data = self._read_bytes(name, limit_bytes)
+        if data.startswith(_LFS_HEAD):
+            raise PlannerFault(
+                "bundle_unsafe", f"{name} is a Git LFS pointer, not the file; run git lfs pull"
+            )
+        entry = FileEntry(name, len(data), sha256_hex(data))
+        wanted = self._expected[name] if self._expected is not None else self.entries.get(name, entry)
+        if (entry.size_bytes, entry.sha256) != (wanted.size_bytes, wanted.sha256):
+            raise PlannerFault("bundle_mismatch", f"{name} differs from the manifest")
+        self.entries[name] = entry
+        return data
+
+    def _read_bytes(self, name: str, limit_bytes: int) -> bytes:
+        path = self.root.joinpath(*name.split("/"))
+        if not self._follow_links:
+            self._refuse_way_out(path, name)
+        else:
+            path = Path(os.path.realpath(path))
+        try:
+            before = os.lstat(path)
+            if not stat.S_ISREG(before.st_mode):
+                raise PlannerFault("bundle_path", f"{name} is no regular file")
+            descriptor = os.open(path, _SAFE_FLAGS)
+        except FileNotFoundError:
+            raise PlannerFault("bundle_incomplete", f"{name} is absent") from None
+        except OSError:
+            raise PlannerFault("file_not_readable", f"{name} cannot be opened") from None
+        with os.fdopen(descriptor, "rb") as handle:
+            status = os.fstat(handle.fileno())
+            # The name may have been pointed elsewhere between the look and the opening.
+            if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (
+                before.st_dev,
+                before.st_ino,
+            ):
+                raise PlannerFault("bundle_path", f"{name} changed while it was opened")
+            try:
+                data = handle.read(limit_bytes + 1)
+            except OSError:
+                raise PlannerFault("file_not_readable", f"{name} cannot be read") from None
+        if len(data) > limit_bytes:
+            raise PlannerFault("bundle_unsafe", f"{name} is larger than {limit_bytes} bytes")
+        return data
+
+    def _refuse_way_out(self, path: Path, name: str) -> None:
+        real_root, real_path = os.path.realpath(self.root), os.path.realpath(path)
+        inside = real_path.startswith(real_root.rstrip(os.sep) + os.sep)
+        if not inside or path.is_symlink():
+            raise PlannerFault("bundle_path", f"{name} is a link; the real file must lie in the folder")
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """Parse a model's JSON file. Raises bundle_unsafe where it is damaged or nested too deeply."""
+    try:
+        value = json.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        raise PlannerFault("bundle_unsafe", f"{name} is nested too deeply") from None
+    except ValueError:
+        raise PlannerFault("bundle_unsafe", f"{name} is not valid JSON") from None
+    if depth_of(value) > MAX_JSON_DEPTH:
+        raise PlannerFault("bundle_unsafe", f"{name} is nested deeper than {MAX_JSON_DEPTH} levels")
+    return value
+
+
+def parse_object(data: bytes, name: str) -> dict[str, Any]:
+    """Parse a JSON file whose top must be an object. Raises bundle_unsafe."""
+    value = parse_json(data, name)
+    if not isinstance(value, dict):
+        raise PlannerFault("bundle_unsafe", f"{name} is no JSON object")
+    return value
+
+
+def depth_of(value: Any) -> int:
+    """Return how many levels of objects and arrays a JSON value has, without recursion.
+
+    >>> depth_of({"a": [1]}), depth_of(3)
+    (2, 0)
+    """
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, (dict, list)) and item]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth + 1 if isinstance(value, (dict, list)) and not value else depth
+
+
+def parse_text(data: bytes, name: str) -> str:
+    """Decode a UTF-8 file. Raises bundle_unsafe where it is none."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise PlannerFault("bundle_unsafe", f"{name} is not UTF-8 text") from None

@@ -1,0 +1,106 @@
+"""A plain model folder, as people have it: it loads by path, a manifest is made for it (design.md §7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from planner.bundles.bundle import FolderBundle
+from planner.bundles.control_tokens import choose_control_tokens, encode_mode
+from planner.bundles.digest import bundle_digest, text_digest
+from planner.bundles.files import FolderFiles
+from planner.bundles.hf_config import (
+    CONFIG,
+    LEGACY_NAMES,
+    MODEL_CONFIG,
+    TEMPLATE_FILE,
+    FolderConfig,
+    read_config,
+)
+from planner.bundles.loaded import Loaded, check_floor
+from planner.bundles.registry import Source, choose_format
+from planner.values.bundle import Manifest
+from planner.values.reasons import PlannerFault
+
+_ALWAYS_KNOWN = frozenset({CONFIG, MODEL_CONFIG, TEMPLATE_FILE, LEGACY_NAMES, "bundle.json"})
+
+
+def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
+    """Open a Hugging Face folder, or one with a `.model` or tekken file.
+
+    Files are read and the tokenizer is loaded here, so that a folder that is wrong is refused at once; the
+    template is measured when the manifest is asked for.
+    Raises bundle_not_found, bundle_path, bundle_incomplete, bundle_unsafe, bundle_mismatch,
+    tokenizer_failed, format_not_supported.
+    """
+    files = FolderFiles(path)
+    present = files.names
+    row, names = choose_format(present)
+    config = read_config(files, present)
+    loaded = row.load(Source(files, names, config))
+    config = replace(config, warnings=(*config.warnings, *_ignored(present, names)))
+    check_named_tokens(loaded, config)
+    check_floor(loaded)
+    folder_id = path.resolve().name or "folder"
+    return FolderBundle(
+        lambda: (loaded, config),
+        None,
+        lambda bundle: _make_manifest(folder_id, files, bundle),
+        cache_dir=cache_dir,
+    )
+
+
+def check_named_tokens(loaded: Loaded, config: FolderConfig) -> None:
+    """Refuse a configuration whose bos or eos the tokenizer lacks (facts-bundles.md fact 10).
+
+    Loaders that follow the named class add such tokens as new ids, which the model does not have.
+    Raises bundle_mismatch.
+    """
+    lacking = [
+        name
+        for name in ("bos_token", "eos_token")
+        if name in config.tokens and loaded.lookup(config.tokens[name]) is None
+    ]
+    if lacking:
+        named = f"class {config.tokenizer_class[:60]!a}" if config.tokenizer_class else "the configuration"
+        raise PlannerFault(
+            "bundle_mismatch",
+            f"{named} adds ids the tokenizer file lacks: {' and '.join(lacking)} of {CONFIG}",
+        )
+
+
+def _ignored(present: frozenset[str], used: tuple[str, ...]) -> tuple[str, ...]:
+    rest = sorted(present - _ALWAYS_KNOWN - set(used))
+    if not rest:
+        return ()
+    shown = ", ".join(f"{name[:60]!a}"[1:-1] for name in rest[:12])
+    more = f" and {len(rest) - 12} more" if len(rest) > 12 else ""
+    return (f"ignored files: {shown}{more}",)
+
+
+def _make_manifest(folder_id: str, files: FolderFiles, bundle: FolderBundle) -> Manifest:
+    loaded, config = bundle.parts
+    variables = bundle.variables
+    written: tuple[str, ...] = ()
+    if config.template is not None:
+        from planner.encoding.template import literals
+
+        profile = bundle.profile
+        written = (*profile.template_literals, *literals(config.template))
+    controls = choose_control_tokens(loaded, variables, written)
+    manifest = Manifest(
+        id=folder_id,
+        digest="",
+        tokenizer_format=loaded.tokenizer_format,
+        files=tuple(files.entries[name] for name in sorted(files.entries)),
+        template_digest=None if config.template is None else text_digest(config.template),
+        template_entry=config.template_entry,
+        context_tokens=config.context_tokens,
+        encode_mode=encode_mode(loaded, controls),
+        prefix_space=loaded.prefix_space,
+        variables=variables,
+        control_tokens=controls,
+        longest_token_bytes=loaded.longest_token_bytes,
+        warnings=(*config.warnings, *loaded.warnings),
+    )
+    return replace(manifest, digest=bundle_digest(manifest))

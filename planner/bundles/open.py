@@ -1,0 +1,199 @@
+"""Opening a bundle by id or path: shipped, in the user's folder, or any model folder (design.md §7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from planner.bundles.bundle import FolderBundle
+from planner.bundles.control_tokens import check_control_tokens
+from planner.bundles.digest import text_digest
+from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
+from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
+from planner.bundles.hf_folder import check_named_tokens, open_folder
+from planner.bundles.loaded import Loaded, check_floor
+from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, Origin, parse_manifest
+from planner.bundles.registry import Source, foreign_format, row_of
+from planner.values.bundle import FileEntry, Manifest
+from planner.values.reasons import PlannerFault
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One bundle that can be named by id. `fault` says why it cannot be used as it stands."""
+
+    id: str
+    folder: Path
+    shipped: bool
+    manifest: Manifest | None = None
+    fault: PlannerFault | None = None
+
+
+def open_bundle(
+    ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None
+) -> FolderBundle:
+    """Open the bundle that `ref` names: an id, or the path of a model folder.
+
+    An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
+    cache_dir  where measured template profiles are kept between processes; None keeps none.
+    Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, and what `open_folder`
+    raises.
+    """
+    if isinstance(ref, str) and _ID.fullmatch(ref):
+        for folder, shipped in _places(user_folder):
+            if (folder / ref / MANIFEST_FILE).is_file():
+                return _open_manifest(folder / ref, ref, shipped=shipped, cache_dir=cache_dir)
+    path = Path(ref)
+    if path.is_dir():
+        if (path / MANIFEST_FILE).is_file():
+            return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
+        return open_folder(path, cache_dir=cache_dir)
+    if path.is_file():
+        raise _not_a_folder(path)
+    name = f"{str(ref)[:120]!a}"
+    raise PlannerFault("bundle_not_found", f"no bundle has the id {name} and no folder has that path")
+
+
+def list_bundles(user_folder: Path | None = None) -> tuple[Listed, ...]:
+    """List the bundles that can be named by id, shipped ones first, and whether their files are here.
+
+    Files are not read, so a file that was altered shows only when the bundle is opened.
+    """
+    found: dict[str, Listed] = {}
+    for folder, shipped in _places(user_folder):
+        children = sorted(folder.iterdir()) if folder.is_dir() else []
+        for child in children:
+            if child.name not in found and (child / MANIFEST_FILE).is_file():
+                found[child.name] = _list_one(child, shipped)
+    return tuple(found.values())
+
+
+def _list_one(folder: Path, shipped: bool) -> Listed:
+    row = Listed(folder.name, folder, shipped)
+    try:
+        parsed = _read_manifest(folder, folder.name)
+        row = replace(row, manifest=parsed.manifest)
+        for entry, place in _located(folder, parsed):
+            if not place.root.joinpath(*entry.path.split("/")).is_file():
+                raise PlannerFault("bundle_incomplete", f"{entry.path} is absent")
+    except PlannerFault as fault:
+        row = replace(row, fault=fault)
+    return row
+
+
+def _places(user_folder: Path | None) -> tuple[tuple[Path, bool], ...]:
+    # In a wheel the shipped manifests travel inside the package, in a checkout they stand at its root.
+    inside = _PACKAGE / "_model_bundles"
+    shipped = inside if inside.is_dir() else _PACKAGE.parent / "model_bundles"
+    return ((shipped, True),) if user_folder is None else ((shipped, True), (user_folder, False))
+
+
+def _not_a_folder(path: Path) -> PlannerFault:
+    try:
+        with path.open("rb") as handle:
+            title = foreign_format(handle.read(16))
+    except OSError:
+        return PlannerFault("file_not_readable", "the bundle's path cannot be read")
+    if title is not None:
+        return PlannerFault("format_not_supported", f"{title} files cannot be read by this version")
+    return PlannerFault("bundle_path", "the path is a file; name the folder of the model")
+
+
+def _read_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
+    parsed = parse_manifest(FolderFiles(folder).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
+    if wanted_id is not None and parsed.manifest.id != wanted_id:
+        raise PlannerFault("manifest_invalid", "$.id: differs from the name of the bundle's folder")
+    return parsed
+
+
+def _open_manifest(
+    folder: Path, wanted_id: str | None, *, shipped: bool, cache_dir: Path | None
+) -> FolderBundle:
+    parsed = _read_manifest(folder, wanted_id)
+    if parsed.origin is not None:
+        distribution_root(parsed.origin)
+    load = partial(_load, folder, parsed, shipped)
+    return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped)
+
+
+def _located(folder: Path, parsed: ManifestFile) -> list[tuple[FileEntry, FolderFiles]]:
+    entries = {entry.path: entry for entry in parsed.manifest.files}
+    beside: Mapping[str, FileEntry] = {p: e for p, e in entries.items() if p not in parsed.in_origin}
+    inside: Mapping[str, FileEntry] = {p: e for p, e in entries.items() if p in parsed.in_origin}
+    places = [(beside, FolderFiles(folder, beside))]
+    if parsed.origin is not None and inside:
+        root = distribution_root(parsed.origin)
+        places.append((inside, FolderFiles(root, inside, follow_links=True)))
+    return [(entry, files) for table, files in places for entry in table.values()]
+
+
+class _ManifestFiles(FolderFiles):
+    """The files of a manifest, each read from the place that it names."""
+
+    def __init__(self, folder: Path, parsed: ManifestFile) -> None:
+        super().__init__(folder)
+        self._by_name = {entry.path: files for entry, files in _located(folder, parsed)}
+
+    def read(self, name: str, limit_bytes: int) -> bytes:
+        if name not in self._by_name:
+            raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
+        return self._by_name[name].read(name, limit_bytes)
+
+
+def _load(folder: Path, parsed: ManifestFile, shipped: bool) -> tuple[Loaded, FolderConfig]:
+    manifest = parsed.manifest
+    files = _ManifestFiles(folder, parsed)
+    config = _config(files, parsed)
+    named = frozenset(entry.path for entry in manifest.files)
+    row = row_of(manifest.tokenizer_format)
+    chosen = row.choose(named)
+    if not chosen:
+        raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
+    loaded = row.load(Source(files, chosen, config, reviewed=shipped))
+    if loaded.tokenizer_format != manifest.tokenizer_format:
+        raise PlannerFault(
+            "bundle_mismatch", f"the tokenizer is {loaded.tokenizer_format}, not what is stated"
+        )
+    check_named_tokens(loaded, config)
+    check_floor(loaded)
+    check_control_tokens(loaded, manifest)
+    return loaded, config
+
+
+def _config(files: FolderFiles, parsed: ManifestFile) -> FolderConfig:
+    manifest = parsed.manifest
+    present = frozenset(entry.path for entry in manifest.files)
+    name = parsed.template_file
+    if name is None or name == CONFIG:
+        config = read_config(files, present & {CONFIG}, manifest.template_entry or "default")
+        config = replace(config, template=None) if name is None else config
+    else:
+        config = read_config(files, present & {CONFIG}) if CONFIG in present else FolderConfig()
+        limit = MAX_TEMPLATE_BYTES if name.endswith(".jinja") else MAX_CONFIG_BYTES
+        config = replace(config, template=parse_text(files.read(name, limit), name))
+    if config.template is not None and text_digest(config.template) != manifest.template_digest:
+        raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")
+    return config
+
+
+def distribution_root(origin: Origin) -> Path:
+    """Return the folder of an installed distribution that holds a bundle's files; nothing is imported.
+
+    Raises bundle_unavailable with the line that installs it.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        found = distribution(origin.distribution)
+        root = Path(str(found.locate_file(origin.folder)))
+    except PackageNotFoundError:
+        root = None
+    if root is None or not root.is_dir():
+        raise PlannerFault("bundle_unavailable", f"run: {origin.install_line()}")
+    return root

@@ -1,0 +1,1 @@
+"""One file per command; the only home of click, stdout, sys.exit and the clock."""

@@ -1,0 +1,1 @@
+"""Pure rules of compaction; built by their own issue."""

@@ -1,0 +1,182 @@
+"""A growing conversation: its turns, their digests, frames and sizes are kept, so a plan costs what is new.
+
+`conversation.plan(request)` equals the cold plan of the same request with these turns, ids and receipt, byte
+for byte (a law with a test).
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from planner.encoding.encoder import Encoder
+from planner.pipeline import Job, Stores, refuse, run
+from planner.steps.recall import own_turn
+from planner.steps.seal import Sealing
+from planner.values.check import check_frame, check_question, check_turn
+from planner.values.digest import TurnChain, canonical, request_digest
+from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
+from planner.values.receipt import Removal
+from planner.values.request import PlanRequest
+from planner.values.rung import History
+from planner.values.turn import Turn, may_become
+from planner.values.unsupported import check_supported_frame, check_supported_turn
+
+
+class Conversation:
+    """Turns of one conversation for one bundle. Append turns in order; replace only the newest ones cheaply."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        digest_key: bytes | None = None,
+        tell: Callable[[Plan | Refusal], Plan | Refusal] | None = None,
+    ) -> None:
+        """Start empty."""
+        self._encoder = encoder
+        self._digest_key = digest_key
+        self._tell = tell or (lambda answer: answer)
+        self._all: list[Turn] = []
+        self._chains: list[TurnChain] = []
+        self._shown: list[Turn] = []
+        self._pinned: list[int] = []
+        self._left_out: list[Removal] = []
+        self._open: list[Turn] = []
+        self._ids: set[str] = set()
+        self._message_ids: set[str] = set()
+        self._stores: dict[bytes, Stores] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Every turn, by sequence."""
+        return tuple(self._all)
+
+    def append(self, turn: Turn) -> None:
+        """Add the next turn; its sequence must be the highest so far.
+
+        Raises RefusalSignal invalid-input for a turn that breaks a rule, as planning with it would.
+        """
+        with self._lock:
+            check_turn(turn, f"$.turns[{len(self._all)}]", self._message_ids)
+            check_supported_turn(turn, f"$.turns[{len(self._all)}]")
+            if turn.id in self._ids or (self._all and turn.sequence <= self._all[-1].sequence):
+                raise RefusalSignal("invalid-input", f"$.turns[{len(self._all)}]: id or sequence is not new")
+            self._take(turn)
+
+    def extend(self, turns: Iterable[Turn]) -> None:
+        """Append several turns in order."""
+        for turn in turns:
+            self.append(turn)
+
+    def replace(self, turn: Turn) -> None:
+        """Put a newer version of a turn in its place: more messages, or the next state of its table.
+
+        Raises RefusalSignal invalid-input for an unknown turn or a move the table of states forbids.
+        """
+        with self._lock:
+            index = bisect_left(self._all, turn.sequence, key=lambda known: known.sequence)
+            found = self._all[index] if index < len(self._all) else None
+            if found is None or found.id != turn.id or found.sequence != turn.sequence:
+                raise RefusalSignal("invalid-input", "$.turns: no turn of this id and sequence")
+            if found.state != turn.state and not may_become(found.state, turn.state):
+                raise RefusalSignal(
+                    "invalid-input", f"$.turns[{index}].state: not allowed after {found.state}"
+                )
+            self._message_ids -= {message.id for message in found.messages if message.id}
+            check_turn(turn, f"$.turns[{index}]", self._message_ids)
+            check_supported_turn(turn, f"$.turns[{index}]")
+            later = self._all[index + 1 :]
+            self._rewind(index)
+            for stores in self._stores.values():
+                stores.forget(turn.id)
+            for entry in (turn, *later):
+                self._take(entry)
+
+    def _take(self, turn: Turn) -> None:
+        chain = self._chains[-1].copy() if self._chains else TurnChain()
+        chain.add(turn)
+        self._chains.append(chain)
+        self._all.append(turn)
+        self._ids.add(turn.id)
+        if turn.state in ("cancelled", "superseded"):
+            self._left_out.append(Removal(f"turn/{turn.id}", turn.state))
+            return
+        if turn.state == "open":
+            self._open.append(turn)
+        if turn.pinned or turn.state == "open":
+            self._pinned.append(len(self._shown))
+        self._shown.append(turn)
+
+    def _rewind(self, index: int) -> None:
+        removed = self._all[index:]
+        del self._all[index:], self._chains[index:]
+        gone = {turn.id for turn in removed}
+        self._ids -= gone
+        self._open = [turn for turn in self._open if turn.id not in gone]
+        self._left_out = [entry for entry in self._left_out if entry.id.partition("/")[2] not in gone]
+        while self._shown and self._shown[-1].id in gone:
+            self._shown.pop()
+        self._pinned = [position for position in self._pinned if position < len(self._shown)]
+
+    def plan(self, request: PlanRequest) -> Plan | Refusal:
+        """Plan a request whose turns are this conversation's; `request.turns` must be empty.
+
+        Returns and raises as `Planner.plan` does.
+        """
+        with self._lock:
+            return self._tell(self._plan(request))
+
+    def _plan(self, request: PlanRequest) -> Plan | Refusal:
+        try:
+            if request.turns:
+                raise RefusalSignal("invalid-input", "$.turns: a conversation brings its own")
+            check_frame(request)
+            self._check_question(request)
+            check_supported_frame(request)
+        except RefusalSignal as signal:
+            return refuse(Sealing(request, None, None, self._digest_key), signal)
+        turns = (self._chains[-1] if self._chains else TurnChain()).value()
+        sealing = Sealing(
+            request, self._encoder.bundle.manifest, request_digest(request, turns), self._digest_key
+        )
+        try:
+            history = self._history(request)
+        except RefusalSignal as signal:
+            return refuse(sealing, signal)
+        return run(Job(request, history, self._encoder, sealing, self._stores_for(request)))
+
+    def _check_question(self, request: PlanRequest) -> None:
+        wanted = request.request.turn_id
+        asked = [turn for turn in self._open if turn.messages]
+        named = next((turn for turn in self._open if turn.id == wanted), None)
+        if named is None and wanted in self._ids:
+            named = next(turn for turn in reversed(self._all) if turn.id == wanted)
+        check_question(request, named, max(asked, key=lambda turn: turn.sequence, default=None))
+
+    def _history(self, request: PlanRequest) -> History:
+        last = self._shown[-1].sequence if self._shown else 0
+        own = own_turn(self._open, request.request, last)
+        turns, pinned = self._shown, self._pinned
+        if any(turn.id == own.id for turn in self._open):
+            place = next(index for index, turn in enumerate(turns) if turn.id == own.id)
+            turns = [*turns[:place], *turns[place + 1 :]] if place + 1 < len(turns) else turns[:place]
+            pinned = [index - (index > place) for index in pinned if index != place]
+        return History(turns, tuple(pinned), own, tuple(self._left_out))
+
+    def _stores_for(self, request: PlanRequest) -> Stores:
+        # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
+        key = canonical([sorted(request.options.concessions), dict(request.template_options), request.now])
+        if key not in self._stores:
+            if len(self._stores) >= 4:
+                self._stores.clear()
+            self._stores[key] = Stores()
+        return self._stores[key]
+
+
+def without_turns(request: PlanRequest) -> PlanRequest:
+    """Return the request as a conversation takes it."""
+    return replace(request, turns=())

@@ -1,0 +1,237 @@
+"""Conservation: is the text of every leaf in the render, and does the render know whose it is?
+
+Checked on each plan's own render, never predicted (design.md §4.1). A leaf counts as kept when what the
+template printed of it is the text itself, the whole text repeated, its JSON or HTML escape, the text less
+characters the profile saw trimmed at its ends for that role, or what the template leaves of a text that
+holds one of its parsed strings.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.values.profile import ParsedString, TemplateProfile, Trims
+from planner.values.prompt import Leaf, Rendered, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Conserved:
+    """The render with owners found again, the required leaves it lost, and the optional ones."""
+
+    rendered: Rendered
+    lost: tuple[Leaf, ...]
+    detail_lost: tuple[Leaf, ...]
+    ambiguous: tuple[Leaf, ...]
+
+
+def conserve(
+    rendered: Rendered,
+    leaves: Sequence[Leaf],
+    profile: TemplateProfile,
+    spells_control: Callable[[str], bool],
+) -> Conserved:
+    """Check every leaf against the render and give lost ownership back where the text stands in framing.
+
+    Optional text is only searched for where it spells a control string: unowned it would be obeyed.
+    """
+    found = _pieces_by_leaf(rendered)
+    missing = [leaf for leaf in leaves if leaf.text and not _kept(leaf, found.get(leaf), profile)]
+    if not missing:
+        return Conserved(rendered, (), (), ())
+    wanted = [leaf for leaf in missing if leaf.required or spells_control(leaf.text)]
+    optional = [leaf for leaf in missing if not leaf.required]
+    ambiguous: list[Leaf] = []
+    if wanted:
+        rendered, wanted, ambiguous = _own_again(rendered, leaves, wanted, profile)
+    lost = tuple(leaf for leaf in wanted if leaf.required)
+    detail = tuple(leaf for leaf in optional if leaf.kind == "tools")
+    return Conserved(rendered, lost, detail, tuple(ambiguous))
+
+
+def _pieces_by_leaf(rendered: Rendered) -> dict[Leaf, list[str]]:
+    found: dict[Leaf, list[str]] = {}
+    text = rendered.text
+    at = 0
+    for owner, length in rendered.spans:
+        if owner is not None and owner.text:
+            piece = text[at : at + length]
+            pieces = found.get(owner)
+            if pieces is None:
+                found[owner] = [piece]
+            else:
+                pieces.append(piece)
+        at += length
+    return found
+
+
+def _kept(leaf: Leaf, pieces: list[str] | None, profile: TemplateProfile) -> bool:
+    if pieces is not None and len(pieces) == 1 and pieces[0] == leaf.text:
+        return True
+    accept = _acceptor(leaf, profile)
+    if pieces is None:
+        return accept("")
+    return accept("".join(pieces)) or all(map(accept, pieces))
+
+
+def _acceptor(leaf: Leaf, profile: TemplateProfile) -> Callable[[str], bool]:
+    trims = profile.trims.get(_trim_role(leaf), Trims())
+    forms = _forms(leaf.text)
+    parsed = [entry for entry in profile.parsed_strings if entry.role == _trim_role(leaf)]
+
+    def accept(got: str) -> bool:
+        return (
+            got in forms
+            or any(_repeated(got, form) for form in forms)
+            or any(_trimmed(got, form, trims) for form in forms)
+            or _left_of_parsed(got, leaf.text, parsed)
+        )
+
+    return accept
+
+
+def _trim_role(leaf: Leaf) -> str:
+    return "reasoning" if leaf.kind == "reasoning" else leaf.role
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1], html.escape(text)]
+    # markupsafe and jinja2's own JSON dump write these entities another way than the standard library.
+    forms.append(forms[3].replace("&quot;", "&#34;").replace("&#x27;", "&#39;"))
+    forms.append(_html_safe_json(forms[1]))
+    return tuple(dict.fromkeys(forms))
+
+
+def _html_safe_json(text: str) -> str:
+    for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("'", "\\u0027")):
+        text = text.replace(char, escape)
+    return text
+
+
+def _repeated(got: str, form: str) -> bool:
+    times, rest = divmod(len(got), len(form)) if form else (0, 1)
+    return times > 1 and not rest and got == form * times
+
+
+def _trimmed(got: str, form: str, trims: Trims) -> bool:
+    if len(got) > len(form):
+        return False
+    low, high = form.lstrip(trims.left) if trims.left else form, trims.right
+    core = low.rstrip(high) if high else low
+    if not core:
+        return not got.strip(trims.left + trims.right)
+    start = form.find(got) if got else -1
+    if start < 0 or core not in got:
+        return False
+    return not form[:start].strip(trims.left or "\0") and not form[start + len(got) :].strip(high or "\0")
+
+
+def _left_of_parsed(got: str, text: str, parsed: Sequence[ParsedString]) -> bool:
+    """True where `got` is made of whole stretches of `text` between parsed strings, in order, edges trimmed."""
+    marks = [mark for entry in parsed for mark in (entry.opener, entry.closer) if mark and mark in text]
+    if not marks:
+        return False
+    rest = got.strip()
+    for segment in _segments(text, marks):
+        core = segment.strip()
+        if core and rest.startswith(core):
+            rest = rest[len(core) :].lstrip()
+    return not rest
+
+
+def _segments(text: str, marks: Sequence[str]) -> list[str]:
+    parts = [text]
+    for mark in marks:
+        split: list[str] = []
+        for part in parts:
+            if part in marks:
+                split.append(part)
+                continue
+            for index, piece in enumerate(part.split(mark)):
+                if index:
+                    split.append(mark)
+                split.append(piece)
+        parts = split
+    return parts
+
+
+def _own_again(
+    rendered: Rendered, leaves: Sequence[Leaf], missing: Sequence[Leaf], profile: TemplateProfile
+) -> tuple[Rendered, list[Leaf], list[Leaf]]:
+    """Search the text of unowned leaves in framing, between their owned neighbours, and own it again."""
+    bounds = _bounds(rendered, leaves)
+    taken: list[tuple[int, int, Leaf]] = []
+    still: list[Leaf] = []
+    ambiguous: list[Leaf] = []
+    for leaf in missing:
+        low, high = _gap(leaf, leaves, bounds, len(rendered.text))
+        place = _find_in_framing(rendered, leaf, profile, low, high)
+        if place is None:
+            still.append(leaf)
+        elif any(start < place[1] and place[0] < stop for start, stop, _ in taken):
+            ambiguous.append(leaf)
+        else:
+            taken.append((*place, leaf))
+            bounds[leaf] = place
+    return _reown(rendered, taken), still, ambiguous
+
+
+def _bounds(rendered: Rendered, leaves: Sequence[Leaf]) -> dict[Leaf, tuple[int, int]]:
+    wanted = set(leaves)
+    out: dict[Leaf, tuple[int, int]] = {}
+    at = 0
+    for owner, length in rendered.spans:
+        if owner is not None and owner in wanted:
+            first = out.get(owner, (at, at))[0]
+            out[owner] = (first, at + length)
+        at += length
+    return out
+
+
+def _gap(
+    leaf: Leaf, leaves: Sequence[Leaf], bounds: Mapping[Leaf, tuple[int, int]], end: int
+) -> tuple[int, int]:
+    position = next(index for index, other in enumerate(leaves) if other is leaf)
+    low = next((bounds[other][1] for other in reversed(leaves[:position]) if other in bounds), 0)
+    high = next((bounds[other][0] for other in leaves[position + 1 :] if other in bounds), end)
+    return (low, high) if low <= high else (0, end)
+
+
+def _find_in_framing(
+    rendered: Rendered, leaf: Leaf, profile: TemplateProfile, low: int, high: int
+) -> tuple[int, int] | None:
+    trims = profile.trims.get(_trim_role(leaf), Trims())
+    candidates = list(_forms(leaf.text))
+    candidates += [form.lstrip(trims.left or "\0").rstrip(trims.right or "\0") for form in candidates]
+    at = 0
+    for owner, length in rendered.spans:
+        start, stop = max(at, low), min(at + length, high)
+        if owner is None and stop > start:
+            for form in candidates:
+                place = rendered.text.find(form, start, stop) if form else -1
+                if place >= 0:
+                    return place, place + len(form)
+        at += length
+    return None
+
+
+def _reown(rendered: Rendered, taken: Sequence[tuple[int, int, Leaf]]) -> Rendered:
+    if not taken:
+        return rendered
+    cuts = sorted(taken, key=lambda entry: entry[0])
+    spans: list[Span] = []
+    at = 0
+    for owner, length in rendered.spans:
+        cursor, stop = at, at + length
+        for start, end, leaf in cuts:
+            if owner is None and at <= start and end <= stop:
+                if start > cursor:
+                    spans.append((None, start - cursor))
+                spans.append((leaf, end - start))
+                cursor = end
+        if stop > cursor:
+            spans.append((owner, stop - cursor))
+        at = stop
+    return Rendered(rendered.text, spans)

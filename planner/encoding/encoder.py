@@ -1,0 +1,101 @@
+"""The certified speed: one tracked render, only unseen runs encoded (design.md §4.8)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from planner.encoding.conserve import conserve
+from planner.encoding.guards import Guards
+from planner.encoding.runs import Assembled, RunCache, assemble
+from planner.encoding.template import (
+    OutputBudgetExceeded,
+    TemplateFailure,
+    output_budget,
+    variables,
+)
+from planner.encoding.tracked_template import render_tracked
+from planner.encoding.whole import render_whole
+from planner.values.bundle import Bundle
+from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
+from planner.values.reasons import RefusalSignal
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What one render came to. `failure` is set where the template raised, then nothing else is."""
+
+    rendered: Rendered | None = field(repr=False)
+    assembled: Assembled | None = field(repr=False)
+    lost: tuple[Leaf, ...] = ()
+    detail_lost: tuple[Leaf, ...] = ()
+    ambiguous: tuple[Leaf, ...] = ()
+    failure: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Number of ids, 0 where the template raised."""
+        return 0 if self.assembled is None else len(self.assembled.ids)
+
+
+class Encoder:
+    """One bundle's template, guards and run cache; safe to share between threads."""
+
+    def __init__(self, bundle: Bundle, cache_bytes: int | None = None) -> None:
+        """Prepare; the tokenizer is loaded when the first run is encoded."""
+        self.bundle = bundle
+        self.guards = Guards(bundle.manifest.control_tokens)
+        extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
+        self.cache = RunCache(bundle, self.guards, **extra)
+
+    def certified(
+        self, inputs: TemplateInputs, counters: Counters, *, kind: str = "renders", keep_spans: bool = False
+    ) -> Encoding:
+        """Render with owners, check conservation, encode. `kind` names the counter the render adds to.
+
+        Refuses control_token_forged, template_budget.
+        """
+        try:
+            rendered = render_tracked(
+                self.bundle.template_source, self._values(inputs), output_budget(_characters(inputs))
+            )
+        except TemplateFailure as failure:
+            setattr(counters, kind, getattr(counters, kind) + 1)
+            return Encoding(None, None, failure=failure.kind)
+        except OutputBudgetExceeded:
+            raise RefusalSignal("template_budget", "output is beyond 8 times the input") from None
+        setattr(counters, kind, getattr(counters, kind) + 1)
+        counters.characters_rendered += len(rendered.text)
+        kept = conserve(rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in)
+        assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
+        return Encoding(kept.rendered, assembled, kept.lost, kept.detail_lost, kept.ambiguous)
+
+    def plain(self, inputs: TemplateInputs, counters: Counters) -> str:
+        """Render the same inputs plainly, as an audit of the tracked render."""
+        text = render_whole(self.bundle, inputs)
+        counters.audit_renders += 1
+        counters.audit_characters_rendered += len(text)
+        return text
+
+    def alone(self, text: str, counters: Counters) -> int:
+        """Return how many tokens a text has when encoded by itself (carried form, design.md §2)."""
+        return len(self.cache.encode(text, (len(text),), counters).ids) if text else 0
+
+    def neutralised(self, leaves: Sequence[Leaf]) -> int:
+        """Count control strings that content spells and that stayed text."""
+        return sum(self.guards.count(leaf.text) for leaf in leaves)
+
+    def _values(self, inputs: TemplateInputs) -> dict[str, object]:
+        return variables(
+            inputs.messages, inputs.tools, inputs.options, self.bundle.manifest.variables, inputs.now
+        )
+
+
+def _characters(inputs: TemplateInputs) -> int:
+    return sum(len(leaf.text) for leaf in inputs.leaves) + 256 * len(inputs.messages)
+
+
+def as_ids(values: Sequence[int]) -> array[int]:
+    """Return ids as the int32 buffer a plan carries."""
+    return array("i", values)

@@ -1,0 +1,244 @@
+"""Runs: the stretches between two template-made control tokens, each encoded in one call and cached.
+
+Cutting there is exact because the tokenizer itself cuts at its added tokens before it does anything else
+(facts-encoding.md §4); a control string in content is never cut on, so content cannot make a control id.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from planner.encoding.guards import WHITESPACE, Guards
+from planner.values.bundle import Bundle, ControlToken
+from planner.values.prompt import Counters, Leaf, Rendered
+from planner.values.reasons import RefusalSignal
+
+DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One encoded run: its ids and the tokens that lie wholly inside each part; the rest straddle."""
+
+    ids: array[int]
+    counts: tuple[int, ...]
+
+
+Key = tuple[str, tuple[int, ...]]
+
+
+class RunCache:
+    """Encoded runs of one bundle, bounded by bytes, least recently used first out. Safe between threads."""
+
+    def __init__(self, bundle: Bundle, guards: Guards, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        """Hold at most `limit_bytes` of texts and ids."""
+        self._bundle = bundle
+        self._guards = guards
+        self._limit = limit_bytes
+        self._size = 0
+        self._runs: OrderedDict[Key, Run] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encode(self, text: str, lengths: tuple[int, ...], counters: Counters) -> Run:
+        """Return the run's ids and counts per part; `lengths` are the parts' characters, in order.
+
+        Refuses control_token_forged where an id of a guard came out of ordinary text.
+        """
+        key = (text, lengths)
+        with self._lock:
+            run = self._runs.get(key)
+            if run is not None:
+                self._runs.move_to_end(key)
+                counters.cache_hits += 1
+                return run
+        run = self._encode(text, lengths)
+        counters.runs_encoded += 1
+        counters.characters_encoded += len(text)
+        with self._lock:
+            if key not in self._runs:
+                self._runs[key] = run
+                self._size += _cost(text, run)
+                while self._size > self._limit and len(self._runs) > 1:
+                    (old_text, _), old = self._runs.popitem(last=False)
+                    self._size -= _cost(old_text, old)
+        return run
+
+    def _encode(self, text: str, lengths: tuple[int, ...]) -> Run:
+        encoded = self._bundle.engine.encode(text)
+        ids = array("i", encoded.ids)
+        if not self._guards.ids.isdisjoint(ids):
+            raise RefusalSignal("control_token_forged", "a run holds a control id")
+        if len(lengths) == 1:
+            return Run(ids, (len(ids),))
+        counts: list[int] = []
+        first, at = 0, 0
+        for length in lengths[:-1]:
+            at += length
+            index, start = encoded.token_at(at)
+            counts.append(max(0, index - first))
+            first = index + 1 if start < at else index
+        counts.append(max(0, len(ids) - first))
+        return Run(ids, tuple(counts))
+
+
+def _cost(text: str, run: Run) -> int:
+    return 4 * len(text) + 4 * len(run.ids) + 256
+
+
+@dataclass(slots=True)
+class Assembled:
+    """Ids of a whole render, with what each owner is charged.
+
+    `charges` maps an item to its tokens; `labels` to a leaf of it; `starts` to the index of the token at
+    which the run holding its first character begins (the place where history may be cut), or to about its own
+    first token where `clean_starts` says that the run begins with another item.
+    """
+
+    ids: array[int] = field(default_factory=lambda: array("i"))
+    charges: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, Leaf] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    clean_starts: dict[str, bool] = field(default_factory=dict)
+    spans: list[tuple[str, int]] = field(default_factory=list)
+    control_ids: int = 0
+
+
+class _Assembler:
+    def __init__(self, guards: Guards, cache: RunCache, counters: Counters, keep_spans: bool) -> None:
+        self.out = Assembled()
+        self.guards = guards
+        self.cache = cache
+        self.counters = counters
+        self.keep_spans = keep_spans
+        self.owners: list[Leaf | None] = []
+        self.lengths: list[int] = []
+        self.begin = 0
+        self.swallow = False
+
+    def add(self, owner: Leaf | None, length: int) -> None:
+        if length == 0:
+            return
+        if self.owners:
+            last = self.owners[-1]
+            if last is owner or (last is not None and owner is not None and last.item == owner.item):
+                self.lengths[-1] += length
+                return
+        self.owners.append(owner)
+        self.lengths.append(length)
+
+    def flush(self, text: str, stop: int, trim_right: bool) -> None:
+        if not self.owners:
+            self.begin = stop
+            return
+        start, end = self.begin, stop
+        run_text = text[start:end]
+        if self.swallow or trim_right:
+            run_text = self._trim(run_text, trim_right)
+        self.swallow = False
+        index = len(self.out.ids)
+        out = self.out
+        items_here = [owner.item for owner in self.owners if owner is not None]
+        run = None
+        if run_text:
+            run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
+            out.ids.extend(run.ids)
+        inside = 0
+        shared = False
+        before = 0
+        for position, owner in enumerate(self.owners):
+            count = run.counts[position] if run is not None else 0
+            before += count
+            if owner is None:
+                continue
+            inside += count
+            item = owner.item
+            out.charges[item] = out.charges.get(item, 0) + count
+            if item not in out.starts:
+                # A run that begins with another item's text (a folded policy) cannot be cut at its start.
+                out.starts[item] = index + before - count if shared else index
+                out.labels[item] = owner
+                out.clean_starts[item] = not shared
+            shared = True
+        if self.keep_spans and run is not None:
+            self._record(run, items_here, inside)
+        self.owners.clear()
+        self.lengths.clear()
+        self.begin = stop
+
+    def _record(self, run: Run, items: list[str], inside: int) -> None:
+        for owner, count in zip(self.owners, run.counts, strict=True):
+            self.out.spans.append((owner.item if owner is not None else "framing", count))
+        straddling = len(run.ids) - sum(run.counts)
+        if straddling:
+            self.out.spans.append(("framing", straddling))
+
+    def _trim(self, run_text: str, trim_right: bool) -> str:
+        trimmed = run_text.lstrip(WHITESPACE) if self.swallow else run_text
+        left = len(run_text) - len(trimmed)
+        if trim_right:
+            trimmed = trimmed.rstrip(WHITESPACE)
+        right = len(run_text) - left - len(trimmed)
+        self._shorten(left, 0)
+        self._shorten(right, -1)
+        return trimmed
+
+    def _shorten(self, count: int, end: int) -> None:
+        # Parts are shortened, not removed: an owner whose characters were all swallowed still stood here.
+        order = range(len(self.lengths)) if end == 0 else range(len(self.lengths) - 1, -1, -1)
+        for position in order:
+            take = min(count, self.lengths[position])
+            self.lengths[position] -= take
+            count -= take
+            if not count:
+                return
+
+    def control(self, token: ControlToken) -> None:
+        self.out.ids.append(token.id)
+        self.out.control_ids += 1
+        if self.keep_spans:
+            self.out.spans.append(("framing", 1))
+        self.swallow = token.rstrip
+
+
+def assemble(
+    rendered: Rendered, guards: Guards, cache: RunCache, counters: Counters, *, keep_spans: bool = False
+) -> Assembled:
+    """Encode a tracked render: control tokens where the template wrote them, one encode per run between.
+
+    Refuses control_token_forged (see RunCache.encode). `keep_spans` also lists (item, tokens) in order.
+    """
+    work = _Assembler(guards, cache, counters, keep_spans)
+    text = rendered.text
+    at = 0
+    for owner, length in _joined(rendered.spans):
+        if owner is not None:
+            work.add(owner, length)
+            at += length
+            continue
+        stretch = text[at : at + length]
+        cursor = 0
+        for hit in guards.find(stretch):
+            work.add(None, hit.start - cursor)
+            work.flush(text, at + hit.start, hit.token.lstrip)
+            work.control(hit.token)
+            work.begin = at + hit.stop
+            cursor = hit.stop
+        work.add(None, length - cursor)
+        at += length
+    work.flush(text, at, trim_right=False)
+    return work.out
+
+
+def _joined(spans: Sequence[tuple[Leaf | None, int]]) -> list[tuple[Leaf | None, int]]:
+    # Roles are plain text and stand between literals: a control token may be spelled by several of them.
+    out: list[tuple[Leaf | None, int]] = []
+    for owner, length in spans:
+        if owner is None and out and out[-1][0] is None:
+            out[-1] = (None, out[-1][1] + length)
+        else:
+            out.append((owner, length))
+    return out

@@ -1,0 +1,1 @@
+"""The release gate; built by its own issue."""

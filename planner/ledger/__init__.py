@@ -1,0 +1,1 @@
+"""The durable conversation ledger; built by its own issue."""

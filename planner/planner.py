@@ -1,0 +1,153 @@
+"""The entry point: one bundle or several, with their caches and an optional hook (R214)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.conversation import Conversation
+from planner.encoding.encoder import Encoder
+from planner.pipeline import Job, Stores, refuse, run
+from planner.steps.recall import recall
+from planner.steps.seal import Sealing
+from planner.values.account import Account
+from planner.values.bundle import Bundle
+from planner.values.check import check_request
+from planner.values.digest import chain_of, request_digest
+from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
+from planner.values.request import PlanRequest
+from planner.values.unsupported import check_supported
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEvent:
+    """One text-free event per call: the seven fields of R35 (None for a refusal without an account)."""
+
+    plan_id: str
+    outcome: str
+    reason: str | None
+    model_bundle_id: str
+    account: Account | None
+    diagnostics: Mapping[str, int | str]
+
+
+class Planner:
+    """Plans for model bundles; safe to share between threads, and every thread gets the same bytes.
+
+    bundle        a bundle id, a path to a model folder, or a loaded Bundle; the default for `plan`.
+    user_folder   where the user's own bundles are looked for by id; none by default.
+    digest_key    key for digests of single items in receipts; without it they are left out (X50).
+    on_plan       called once per call with a PlanEvent; an exception in it reaches the caller.
+    cache_bytes   bound of each bundle's cache of encoded runs.
+
+    >>> Planner(bundle="reference").bundle_id
+    'reference'
+    """
+
+    def __init__(
+        self,
+        bundle: str | Path | Bundle = "qwen3-0.6b",
+        *,
+        user_folder: Path | None = None,
+        digest_key: bytes | None = None,
+        on_plan: Callable[[PlanEvent], None] | None = None,
+        cache_bytes: int | None = None,
+    ) -> None:
+        """Keep the settings; nothing is loaded before the first plan."""
+        self._default = bundle
+        self._user_folder = user_folder
+        self._digest_key = digest_key
+        self._on_plan = on_plan
+        self._cache_bytes = cache_bytes
+        self._encoders: dict[str, Encoder] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def bundle_id(self) -> str:
+        """The id requests of this planner carry."""
+        if isinstance(self._default, str):
+            return self._default
+        if isinstance(self._default, Path):
+            return self._default.name
+        return self._default.manifest.id
+
+    def encoder(self, model_bundle_id: str | None = None) -> Encoder:
+        """Return the encoder of a bundle, opened once per planner.
+
+        Raises PlannerFault: bundle_not_found, bundle_unavailable, bundle_mismatch and the other file codes.
+        """
+        wanted = model_bundle_id or self.bundle_id
+        with self._lock:
+            known = self._encoders.get(wanted)
+            if known is None:
+                known = Encoder(self._open(wanted), self._cache_bytes)
+                self._encoders[wanted] = known
+            return known
+
+    def _open(self, wanted: str) -> Bundle:
+        if wanted == self.bundle_id and not isinstance(self._default, (str, Path)):
+            return self._default
+        from planner.bundles.open import open_bundle
+
+        reference = self._default if wanted == self.bundle_id else wanted
+        return open_bundle(reference, user_folder=self._user_folder)  # type: ignore[arg-type]
+
+    def plan(
+        self,
+        request: PlanRequest | None = None,
+        *,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        bundle: str | None = None,
+        **fields: Any,
+    ) -> Plan | Refusal:
+        """Plan one call from a PlanRequest, or from an OpenAI-style list of messages and tools.
+
+        Returns a Plan or a Refusal for every problem of request and template.
+        Raises PlannerFault where the bundle or the machine cannot be used.
+        """
+        if request is None:
+            from planner.adapters.openai import request_from_chat
+
+            made = PlanRequest(model_bundle_id=bundle or self.bundle_id)
+            try:
+                request = request_from_chat(
+                    messages or (), tools, model_bundle_id=bundle or self.bundle_id, **fields
+                )
+            except RefusalSignal as signal:
+                return self._tell(refuse(Sealing(made, None, None, self._digest_key), signal))
+        return self._plan(request)
+
+    def _plan(self, request: PlanRequest) -> Plan | Refusal:
+        try:
+            check_request(request)
+            check_supported(request)
+        except RefusalSignal as signal:
+            return self._tell(refuse(Sealing(request, None, None, self._digest_key), signal))
+        encoder = self.encoder(request.model_bundle_id)
+        turns = chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value()
+        sealing = Sealing(request, encoder.bundle.manifest, request_digest(request, turns), self._digest_key)
+        try:
+            history = recall(request)
+        except RefusalSignal as signal:
+            return self._tell(refuse(sealing, signal))
+        return self._tell(run(Job(request, history, encoder, sealing, Stores())))
+
+    def _tell(self, answer: Plan | Refusal) -> Plan | Refusal:
+        if self._on_plan is not None:
+            receipt = answer.receipt
+            self._on_plan(
+                PlanEvent(
+                    receipt.plan_id, receipt.outcome, receipt.reason, receipt.model_bundle_id,
+                    answer.account, answer.diagnostics,
+                )
+            )  # fmt: skip
+        return answer
+
+    def conversation(self, bundle: str | None = None) -> Conversation:
+        """Return a growing conversation for a bundle: each plan then costs what is new."""
+        return Conversation(self.encoder(bundle), self._digest_key, self._tell)

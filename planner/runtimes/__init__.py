@@ -1,0 +1,1 @@
+"""What each engine does to a prompt; built by its own issue."""

@@ -1,0 +1,49 @@
+"""Add up where every token of the prompt went (R35, R36, X40)."""
+
+from __future__ import annotations
+
+from planner.encoding.runs import Assembled
+from planner.values.account import Account
+from planner.values.request import PlanRequest
+from planner.values.window import Window
+
+_FIELD_OF_SECTION = {
+    "policy": "policy_tokens",
+    "tool": "tool_tokens",
+    "request": "request_tokens",
+    "history": "history_tokens",
+    "retrieval": "retrieval_tokens",
+}
+_FIELD_OF_WHICH = {
+    "schema": "schema_tokens",
+    "constraint": "constraint_tokens",
+    "summary": "summary_tokens",
+    "open_turn": "open_turn_tokens",
+    "notice": "notice_tokens",
+    "conflict": "conflict_tokens",
+}
+
+
+def account(assembled: Assembled, request: PlanRequest, window: Window) -> Account:
+    """Return the account of a prompt; whatever no item owns alone is framing.
+
+    The six input lines add up to the number of ids by construction.
+    """
+    lines = dict.fromkeys((*_FIELD_OF_SECTION.values(), *_FIELD_OF_WHICH.values()), 0)
+    for item, tokens in assembled.charges.items():
+        leaf = assembled.labels[item]
+        lines[_FIELD_OF_SECTION[leaf.section]] += tokens
+        if leaf.of_which:
+            lines[_FIELD_OF_WHICH[leaf.of_which]] += tokens
+    total = len(assembled.ids)
+    split = request.reserved_output
+    return Account(
+        **lines,
+        reserved_output_tokens=window.reserved,
+        framing_tokens=total - sum(assembled.charges.values()),
+        reasoning_reserve_tokens=split.reasoning if split is not None else 0,
+        safety_margin_tokens=window.margin,
+        input_limit=window.total,
+        headroom_tokens=max(0, window.budget - total),
+        items=dict(assembled.charges),
+    )

@@ -1,0 +1,311 @@
+"""Frame one turn: its messages as the template takes them, every string owned (design.md §6, Framing).
+
+A framed turn depends on the turn, the profile and the allowed concessions, never on its neighbours, so a
+growing conversation frames each turn once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.values.profile import TemplateProfile
+from planner.values.prompt import Leaf, LeafKind, Section
+from planner.values.turn import Message, ToolCall, Turn
+
+Wrap = Callable[[Leaf], str]
+"""Turns a leaf into the string the template sees: owned (`tracked.own`) or plain."""
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How to frame: the measured profile, the concessions in force, and how leaves become strings."""
+
+    profile: TemplateProfile
+    concessions: frozenset[str]
+    wrap: Wrap
+    drop_unsupported: bool = False
+
+    def applies(self, concession: str) -> bool:
+        """Tell whether a concession is allowed and the template needs it."""
+        profile = self.profile
+        needed = {
+            "serialise_parallel_calls": profile.parallel_calls != "kept",
+            "omit_text_beside_call": profile.text_beside_call != "kept",
+            "join_same_role": "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
+        }
+        return concession in self.concessions and needed[concession]
+
+
+@dataclass(frozen=True, slots=True)
+class FramedTurn:
+    """Messages of one turn, its leaves in order, the texts left out, and what shapes it holds.
+
+    `shapes` are the names `frame.explain` asks the profile about; `used` maps a concession to message ids.
+    """
+
+    messages: tuple[dict[str, Any], ...] = field(repr=False)
+    leaves: tuple[Leaf, ...] = field(repr=False)
+    omitted: tuple[Leaf, ...] = field(default=(), repr=False)
+    shapes: frozenset[str] = frozenset()
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliased: int = 0
+    flags: frozenset[str] = frozenset()
+    message_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a turn's tokens are charged. The user text of the open turn is the request itself."""
+
+    item: str
+    section: Section
+    of_which: str = ""
+    request_item: str | None = None
+
+
+def frame_turn(turn: Turn, place: Place, framing: Framing) -> FramedTurn:
+    """Frame every accepted message of a turn, in order; parallel calls stay together unless conceded."""
+    return _TurnFramer(turn, place, framing).run()
+
+
+def call_alias(call_id: str) -> str:
+    """Return nine alphanumerics for a call id: itself where it is that already, else from its digest.
+
+    >>> call_alias("abcdefgh1"), len(call_alias("call_1740241912345"))
+    ('abcdefgh1', 9)
+    """
+    if len(call_id) == 9 and call_id.isascii() and call_id.isalnum():
+        return call_id
+    number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8], "big")
+    digits = []
+    for _ in range(9):
+        number, digit = divmod(number, 62)
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)
+
+
+class _TurnFramer:
+    def __init__(self, turn: Turn, place: Place, framing: Framing) -> None:
+        self.turn = turn
+        self.place = place
+        self.framing = framing
+        self.profile = framing.profile
+        self.messages: list[dict[str, Any]] = []
+        self.message_ids: list[str] = []
+        self.leaves: list[Leaf] = []
+        self.omitted: list[Leaf] = []
+        self.shapes: set[str] = set()
+        self.used: dict[str, list[str]] = {}
+        self.aliased = 0
+        self.flags: set[str] = set()
+
+    def run(self) -> FramedTurn:
+        messages = [message for message in self.turn.messages if message.accepted]
+        position = 0
+        while position < len(messages):
+            message = messages[position]
+            following = messages[position + 1 :]
+            if len(message.tool_calls) > 1:
+                self.shapes.add("parallel_calls")
+                if self.framing.applies("serialise_parallel_calls"):
+                    position += 1 + self.serialise(message, following)
+                    continue
+            self.add(message)
+            position += 1
+        return FramedTurn(
+            tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
+            {name: tuple(ids) for name, ids in self.used.items()}, self.aliased, frozenset(self.flags),
+            tuple(self.message_ids),
+        )  # fmt: skip
+
+    def put(self, message: Message, framed: dict[str, Any]) -> None:
+        self.messages.append(framed)
+        self.message_ids.append(message.id or "")
+
+    def add(self, message: Message) -> None:
+        if message.role == "user":
+            self.put(message, self.text_message(message, "user_text"))
+        elif message.role == "assistant":
+            self.put(message, self.assistant(message, message.tool_calls, message.words()))
+        elif message.role == "tool":
+            self.put(message, self.result(message))
+        else:
+            self.other_role(message)
+
+    def other_role(self, message: Message) -> None:
+        # A system or developer message inside a turn is data in its place, never policy (R6, R14, D12).
+        shape = "late_" + message.role
+        self.shapes.add(shape)
+        unsupported = getattr(self.profile, shape) != "kept"
+        if unsupported and self.framing.drop_unsupported:
+            self.omitted.append(self.leaf(message, "system_text", message.words()))
+            return
+        self.put(message, self.text_message(message, "system_text"))
+
+    def leaf(
+        self, message: Message, kind: LeafKind, text: str, *, path: str = "", required: bool = True
+    ) -> Leaf:
+        place = self.place
+        item, section, of_which = place.item, place.section, place.of_which
+        if place.request_item is not None and kind == "user_text":
+            item, section, of_which = place.request_item, "request", ""
+        return Leaf(
+            item=item, section=section, kind=kind, text=text, role=message.role, turn=self.turn.id,
+            message=message.id or "", path=path, of_which=of_which, required=required,
+        )  # fmt: skip
+
+    def owned(self, leaf: Leaf) -> str:
+        self.leaves.append(leaf)
+        return self.framing.wrap(leaf)
+
+    def content(self, text: str) -> Any:
+        if self.profile.content_form == "parts":
+            return [{"type": "text", "text": text}]
+        return text
+
+    def text_message(self, message: Message, kind: LeafKind) -> dict[str, Any]:
+        return {
+            "role": message.role,
+            "content": self.content(self.owned(self.leaf(message, kind, message.words()))),
+        }
+
+    def assistant(self, message: Message, calls: tuple[ToolCall, ...], text: str) -> dict[str, Any]:
+        out: dict[str, Any] = {"role": "assistant"}
+        if text and "rstrip_assistant_spaces" in self.profile.rewrites:
+            text = text.rstrip(" ")
+        if calls:
+            self.shapes.add("tool_call")
+        if calls and text.strip():
+            self.shapes.add("text_beside_call")
+            if self.framing.applies("omit_text_beside_call"):
+                self.omitted.append(self.leaf(message, "assistant_text", text, path="beside_call"))
+                self.note("omit_text_beside_call", message)
+                text = ""
+        if message.reasoning is not None:
+            self.reasoning(message, out)
+        leaf = self.leaf(message, "assistant_text", text, path="beside_call" if calls else "")
+        out["content"] = self.content(self.owned(leaf))
+        if calls:
+            out["tool_calls"] = [
+                self.call(message, call, index, len(calls)) for index, call in enumerate(calls)
+            ]
+        return out
+
+    def reasoning(self, message: Message, out: dict[str, Any]) -> None:
+        self.shapes.add("reasoning")
+        if self.profile.reasoning == "raises":
+            self.flags.add("reasoning_omitted")
+            return
+        text = self.owned(self.leaf(message, "reasoning", message.reasoning or "", required=False))
+        out["reasoning_content"] = text
+        out["thinking"] = text
+
+    def note(self, concession: str, message: Message) -> None:
+        ids = self.used.setdefault(concession, [])
+        if message.id and message.id not in ids:
+            ids.append(message.id)
+
+    def call_id(self, message: Message, call_id: str) -> str:
+        shown = call_id
+        if self.profile.call_ids == "nine_alphanumerics":
+            shown = call_alias(call_id)
+            self.aliased += shown != call_id and message.role == "assistant"
+        return self.owned(self.leaf(message, "glue", shown, required=False))
+
+    def call(self, message: Message, call: ToolCall, index: int, count: int) -> dict[str, Any]:
+        path = f"{index + 1}/{count}"
+        name = self.owned(self.leaf(message, "call", call.name, path=path))
+        return {
+            "id": self.call_id(message, call.id),
+            "type": "function",
+            "function": {"name": name, "arguments": self.arguments(message, call.arguments, path)},
+        }
+
+    def arguments(self, message: Message, arguments: dict[str, Any] | str, path: str) -> Any:
+        rewritten = arguments_for(arguments, self.profile)
+        return self.wrap_json(message, rewritten, "call", path)
+
+    def wrap_json(self, message: Message, value: Any, kind: LeafKind, path: str) -> Any:
+        if isinstance(value, str):
+            return self.owned(self.leaf(message, kind, value, path=path))
+        if isinstance(value, Mapping):
+            return {
+                self.owned(self.leaf(message, kind, key, path=path)): self.wrap_json(
+                    message, inner, kind, path
+                )
+                for key, inner in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return [self.wrap_json(message, inner, kind, path) for inner in value]
+        return value
+
+    def result(self, message: Message) -> dict[str, Any]:
+        self.shapes.add("tool_result")
+        text = message.words()
+        call_id = message.tool_result.call_id if message.tool_result is not None else ""
+        content: Any
+        parsed = _json_or_none(text) if "results_json" in self.profile.rewrites else None
+        if parsed is not None and not isinstance(parsed, str):
+            content = self.wrap_json(message, parsed, "result", "")
+        else:
+            shown = parsed if isinstance(parsed, str) else text
+            content = self.content(self.owned(self.leaf(message, "result", shown)))
+        return {"role": "tool", "tool_call_id": self.call_id(message, call_id), "content": content}
+
+    def serialise(self, message: Message, following: list[Message]) -> int:
+        """Put each result right after its call; return how many of the following messages were used."""
+        results: dict[str, Message] = {}
+        used = 0
+        for other in following:
+            if other.role != "tool" or other.tool_result is None:
+                break
+            results[other.tool_result.call_id] = other
+            used += 1
+        answered = [call for call in message.tool_calls if call.id in results]
+        waiting = tuple(call for call in message.tool_calls if call.id not in results)
+        text = message.words()
+        self.note("serialise_parallel_calls", message)
+        for index, call in enumerate(answered):
+            shown = _without_reasoning(message, index)
+            self.put(message, self.assistant(shown, (call,), "" if index else text))
+            self.put(results[call.id], self.result(results[call.id]))
+        if waiting:
+            step = len(answered)
+            shown = _without_reasoning(message, step)
+            self.put(message, self.assistant(shown, waiting, "" if step else text))
+        return used
+
+
+def _without_reasoning(message: Message, index: int) -> Message:
+    if index == 0 or message.reasoning is None:
+        return message
+    return Message(role=message.role, id=message.id, tool_calls=message.tool_calls)
+
+
+def arguments_for(arguments: dict[str, Any] | str, profile: TemplateProfile) -> dict[str, Any] | str:
+    """Return call arguments in the form the template takes: as they came wherever that is printed as it is.
+
+    Text that is not a JSON object stays text; nothing is guessed into JSON (D06).
+    """
+    if isinstance(arguments, str):
+        if profile.text_arguments == "object" or "arguments_object" in profile.rewrites:
+            parsed = _json_or_none(arguments)
+            if isinstance(parsed, dict):
+                return parsed
+        return arguments
+    if profile.object_arguments == "raises":
+        return json.dumps(arguments, ensure_ascii=False)
+    return arguments
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

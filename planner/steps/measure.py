@@ -1,0 +1,151 @@
+"""Frame, encode and count one rung: the only place that counts tokens for a plan (design.md §2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from planner.encoding.encoder import Encoder, Encoding
+from planner.steps.explain import Problem, explain_loss, explain_raise
+from planner.steps.frame import Framed, Framer, carried_framing
+from planner.steps.frame_turn import FramedTurn, Framing
+from planner.values.prompt import Counters
+from planner.values.rung import Layered, Selection
+from planner.values.summary import SummaryRecord
+from planner.values.turn import Turn
+
+MAX_EXPLAINING_RENDERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A rung's size; `problem` is set where the template cannot carry it and the size is the carried form."""
+
+    tokens: int
+    selection: Selection = field(repr=False)
+    framed: Framed | None = field(default=None, repr=False)
+    encoding: Encoding | None = field(default=None, repr=False)
+    problem: Problem | None = None
+
+
+class Measurer:
+    """Measures rungs of one request and remembers them."""
+
+    def __init__(
+        self, encoder: Encoder, layered: Layered, framer: Framer, carried: Framer, counters: Counters
+    ) -> None:
+        """Take the framer of what is allowed and the one of everything conceded."""
+        self.encoder = encoder
+        self.layered = layered
+        self.framer = framer
+        self.carried = carried
+        self.counters = counters
+
+    def measure(self, selection: Selection) -> Measured:
+        """Return the exact size of a rung, carried form where it cannot be carried.
+
+        Refuses control_token_forged, template_budget.
+        """
+        framed = self.framer.frame(selection)
+        encoding = self.encoder.certified(framed.inputs, self.counters)
+        if encoding.failure is None and not encoding.lost:
+            return Measured(encoding.tokens, selection, framed, encoding)
+        if encoding.failure is None:
+            problem = explain_loss(encoding.lost, framed, self.encoder.bundle.profile)
+        else:
+            found = explain_raise(
+                framed, self.encoder.bundle.profile, has_policy=self.framer.system is not None
+            )
+            problem = found or self._unexplained(selection)
+        return Measured(self._carried_tokens(selection), selection, framed, encoding, problem)
+
+    def first_message_only(self) -> Measurer:
+        """Return a measurer of the same request whose open turn is its first user message alone."""
+        own = self.layered.open_turn
+        first = next(message for message in own.messages if message.role == "user" and message.accepted)
+        history = replace(self.layered.history, open_turn=replace(own, messages=(first,)))
+        layered = replace(self.layered, history=history)
+        return Measurer(
+            self.encoder, layered, self.framer.with_layered(layered), self.carried.with_layered(layered),
+            self.counters,
+        )  # fmt: skip
+
+    def _carried_tokens(self, selection: Selection) -> int:
+        framed = self.carried.frame(selection)
+        encoding = self.encoder.certified(framed.inputs, self.counters, kind="probe_renders")
+        if encoding.failure is not None:
+            return self.text_tokens(selection)
+        return encoding.tokens + sum(self.encoder.alone(leaf.text, self.counters) for leaf in framed.omitted)
+
+    def text_tokens(self, selection: Selection) -> int:
+        """Sum the parts encoded alone: the size of what does not render at all (design.md §2)."""
+        layered = self.layered
+        total = self._alone([item.text for item in (*layered.policy, *layered.data_scope)])
+        if layered.output_schema is not None:
+            total += self._alone([json.dumps(layered.output_schema.schema, ensure_ascii=False)])
+        total += self._alone([json.dumps(tool.declaration, ensure_ascii=False) for tool in layered.tools])
+        total += self._alone([passage.text for passage in selection.passages])
+        for entry in (*selection.history, layered.open_turn):
+            total += self.entry_text_tokens(entry)
+        return total
+
+    def entry_text_tokens(self, entry: Turn | SummaryRecord) -> int:
+        """Sum one turn's or summary's texts and calls, each encoded alone."""
+        if isinstance(entry, SummaryRecord):
+            return self._alone([entry.summary_text])
+        return self._alone(turn_texts(entry))
+
+    def _alone(self, texts: Sequence[str]) -> int:
+        return sum(self.encoder.alone(text, self.counters) for text in texts)
+
+    def _unexplained(self, selection: Selection) -> Problem:
+        """Find the oldest turn without which the rung renders, within a few tries."""
+        for index, entry in enumerate(selection.history[:MAX_EXPLAINING_RENDERS]):
+            rest = (*selection.history[:index], *selection.history[index + 1 :])
+            framed = self.framer.frame(replace(selection, history=rest))
+            if self.encoder.certified(framed.inputs, self.counters, kind="probe_renders").failure is None:
+                return Problem("template_refuses_shape", f"turn {entry.id}")
+        return Problem("template_refuses_shape", "the list as a whole")
+
+
+def turn_texts(turn: Turn) -> list[str]:
+    """List a turn's message texts and its calls as JSON, in order."""
+    out: list[str] = []
+    for message in turn.messages:
+        if not message.accepted:
+            continue
+        out.append(message.words())
+        out += [
+            json.dumps({"name": call.name, "arguments": _object(call.arguments)}, ensure_ascii=False)
+            for call in message.tool_calls
+        ]
+    return [text for text in out if text]
+
+
+def _object(arguments: Any) -> Any:
+    # One size for both storage forms of the same call (D06).
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def make_measurer(
+    encoder: Encoder,
+    layered: Layered,
+    framing: Framing,
+    options: dict[str, object],
+    now: str | None,
+    counters: Counters,
+    stores: tuple[dict[str, FramedTurn], dict[str, FramedTurn]],
+) -> Measurer:
+    """Build the measurer of one request over stores of framed turns that may outlive it."""
+    framer = Framer(layered, framing, options, now)
+    framer.share(stores[0])
+    carried = Framer(layered, carried_framing(framing), options, now)
+    carried.share(stores[1])
+    return Measurer(encoder, layered, framer, carried, counters)

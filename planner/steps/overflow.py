@@ -1,0 +1,59 @@
+"""Name what cannot move when nothing fits, and what would help (R29, R30, X31, X33)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.steps.measure import Measured, Measurer
+from planner.values.bundle import Manifest
+from planner.values.plan import Advice
+from planner.values.rung import Selection
+from planner.values.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """The finer code, its text-free detail, tokens missing, and the measured rung that says so."""
+
+    reason: str
+    detail: str
+    tokens_missing: int
+    measured: Measured
+    advice: Advice
+
+
+def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manifest) -> Overflow:
+    """Tell which part alone is too large: policy, tools and request; the open turn; or protected turns."""
+    room = window.budget
+    alone = Selection(history=(), passages=())
+    request_only = measurer.first_message_only().measure(alone)
+    open_turn = measurer.measure(alone)
+    if request_only.tokens > room:
+        reason, found = "context_policy_overflow", request_only
+    elif open_turn.tokens > room:
+        reason, found = "open_turn_overflow", open_turn
+    else:
+        reason, found = "protected_history_overflow", last
+    missing = found.tokens - room
+    need = found.tokens + window.reserved + window.margin
+    tiers = tuple(tier.id for tier in manifest.tiers if tier.max_input_tokens >= need)
+    detail = f"what cannot move needs {found.tokens} tokens, the budget is {room}, {missing} are missing"
+    return Overflow(
+        reason, detail, missing, found, Advice(tiers=tiers, droppable=_droppable(found), notes=_NOTES[reason])
+    )
+
+
+_NOTES = {
+    "context_policy_overflow": ("narrow the task", "use a larger approved tier"),
+    "open_turn_overflow": ("close the turn at a safe point", "page or shorten tool results"),
+    "protected_history_overflow": ("resolve pending items",),
+}
+
+
+def _droppable(measured: Measured) -> tuple[str, ...]:
+    """List tools, preferences and parameters by size: the caller may drop them, the planner never does."""
+    if measured.encoding is None or measured.encoding.assembled is None:
+        return ()
+    charges = measured.encoding.assembled.charges
+    own = [item for item in charges if item.partition("/")[0] in ("tool", "preference", "parameter")]
+    return tuple(sorted(own, key=lambda item: (-charges[item], item)))

@@ -1,0 +1,261 @@
+"""Sizes of single items, from small renders: what lets `fit` measure one rung instead of all (design.md §5).
+
+A size is a difference of token indexes at run borders, so sizes add up exactly wherever a template writes a
+turn the same way whatever stands beside it. They only choose which rungs are measured; what is planned is
+always measured whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from planner.encoding.encoder import Encoding
+from planner.steps.frame import Framed, Framer, citation_area
+from planner.steps.measure import Measured, Measurer, turn_texts
+from planner.values.prompt import Leaf
+from planner.values.reasons import RefusalSignal
+from planner.values.rung import Selection
+from planner.values.turn import Turn
+
+TOLERANCE_TOKENS = 8
+BEYOND = 1 << 40
+"""Stands for items that are known not to fit; no sum with it is ever within a room."""
+_CHARACTERS_A_TOKEN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSize:
+    """`rendered` tokens in carried form, None where the turn does not render; `text` its texts alone."""
+
+    rendered: int | None
+    text: int | None = None
+
+
+@dataclass(slots=True)
+class SizeStore:
+    """Sizes of turns that outlive one plan, by turn id."""
+
+    turns: dict[str, TurnSize] = field(default_factory=dict)
+
+
+class Sizes:
+    """Sizes for one request; turns seen before are not rendered again."""
+
+    def __init__(self, measurer: Measurer, store: SizeStore) -> None:
+        """Start with what the store knows."""
+        self.measurer = measurer
+        self.store = store
+        self.base: TurnSize | None = None
+        self.rungs: dict[tuple[tuple[str, ...], tuple[str, ...]], Measured] = {}
+        self._passages: dict[str, int] = {}
+        self._summaries: dict[str, int] = {}
+
+    def horizon(self, room: int, byte_limit: int | None) -> tuple[int, int]:
+        """Return (start, gone_through): the oldest turn that could fit, and where too large ones end.
+
+        Refuses input_too_large where a turn that may not leave has more bytes than could ever fit.
+        """
+        history = self.measurer.layered.history
+        turns, pinned = history.turns, frozenset(history.pinned)
+        index = len(turns)
+        total = 0
+        gone_through = 0
+        while index > 0 and total <= room + TOLERANCE_TOKENS:
+            batch: list[Turn] = []
+            characters = 0
+            allowance = max(_CHARACTERS_A_TOKEN * (room - total), 4_096)
+            while index > 0 and characters < allowance:
+                turn = turns[index - 1]
+                if turn.id in self.store.turns:
+                    if batch:
+                        break
+                    index -= 1
+                    total += self.rendered(turn)
+                    if total > room + TOLERANCE_TOKENS:
+                        break
+                    continue
+                if byte_limit is not None and too_many_bytes(turn, byte_limit):
+                    if index - 1 in pinned:
+                        raise RefusalSignal("input_too_large", f"turn {turn.id}")
+                    gone_through = index
+                    break
+                characters += sum(map(len, turn_texts(turn))) + 64
+                batch.append(turn)
+                index -= 1
+            if batch:
+                self.learn(batch[::-1])
+                total += sum(self.rendered(turn) for turn in batch)
+            if gone_through:
+                index = gone_through
+                break
+        for pin in history.pinned:
+            turn = turns[pin]
+            if pin < index and turn.id not in self.store.turns:
+                if byte_limit is not None and too_many_bytes(turn, byte_limit):
+                    raise RefusalSignal("input_too_large", f"turn {turn.id}")
+                self.learn([turn])
+        if self.base is None:
+            self.learn([])
+        return index, gone_through
+
+    def learn(self, turns: Sequence[Turn]) -> None:
+        """Find the sizes of turns, and of everything that is not history, by one render if it goes."""
+        measurer = self.measurer
+        turns = [turn for turn in turns if not self._known_to_raise(turn)]
+        selection = Selection(history=tuple(turns))
+        framed = measurer.framer.frame(selection)
+        encoding = measurer.encoder.certified(framed.inputs, measurer.counters, kind="mini_renders")
+        if encoding.failure is None and not encoding.lost:
+            self._record(turns, framed, encoding)
+            whole = len(turns) == len(measurer.layered.history.turns) and not measurer.layered.passages
+            if whole:
+                self.rungs[rung_key(selection)] = Measured(encoding.tokens, selection, framed, encoding)
+            return
+        framed = measurer.carried.frame(selection)
+        encoding = measurer.encoder.certified(framed.inputs, measurer.counters, kind="mini_renders")
+        if encoding.failure is None:
+            self._record(turns, framed, encoding)
+        elif len(turns) > 1:
+            middle = len(turns) // 2
+            self.learn(turns[:middle])
+            self.learn(turns[middle:])
+        else:
+            for turn in turns:
+                self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
+            if self.base is None and turns:
+                self.learn([])
+            elif self.base is None:
+                self.base = TurnSize(None, measurer.text_tokens(Selection(history=())))
+
+    def _known_to_raise(self, turn: Turn) -> bool:
+        """Take the texts alone where the profile says that no form of this turn renders."""
+        measurer = self.measurer
+        profile = measurer.encoder.bundle.profile
+        shapes = measurer.carried.turn(turn).shapes
+        if not any(
+            shape in shapes and getattr(profile, shape) == "raises" for shape in ("tool_call", "tool_result")
+        ):
+            return False
+        self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
+        return True
+
+    def _record(self, turns: Sequence[Turn], framed: Framed, encoding: Encoding) -> None:
+        assembled = encoding.assembled
+        if assembled is None:
+            return
+        omitted: dict[str, int] = {}
+        for leaf in framed.omitted:
+            tokens = self.measurer.encoder.alone(leaf.text, self.measurer.counters)
+            omitted[leaf.turn] = omitted.get(leaf.turn, 0) + tokens
+        held = sum(slice_tokens for _, slice_tokens in self._slices(turns, encoding))
+        for turn_id, tokens in self._slices(turns, encoding):
+            self.store.turns[turn_id] = TurnSize(tokens + omitted.get(turn_id, 0))
+        if self.base is None:
+            own = self.measurer.layered.open_turn.id
+            self.base = TurnSize(encoding.tokens - held + omitted.get(own, 0))
+
+    def _slices(self, turns: Sequence[Turn], encoding: Encoding) -> list[tuple[str, int]]:
+        assembled = encoding.assembled
+        if assembled is None:
+            return []
+        starts = assembled.starts
+        layered = self.measurer.layered
+        own = f"request/{layered.request.id or layered.open_turn.id}"
+        stop = starts.get(own, starts.get(f"turn/{layered.open_turn.id}", encoding.tokens))
+        out: list[tuple[str, int]] = []
+        for turn in reversed(turns):
+            start = starts.get(f"turn/{turn.id}", stop)
+            out.append((turn.id, max(0, stop - start)))
+            stop = min(stop, start)
+        return out
+
+    def refresh(self, measured: Measured) -> None:
+        """Take the sizes of a rung just measured; its first turn may hold more than its own (a folded policy)."""
+        if measured.problem is not None or measured.encoding is None:
+            return
+        kept = [entry for entry in measured.selection.history if isinstance(entry, Turn)]
+        for turn_id, tokens in self._slices(kept, measured.encoding):
+            if kept and turn_id != kept[0].id:
+                self.store.turns[turn_id] = TurnSize(tokens)
+
+    def rendered(self, turn: Turn) -> int:
+        """Return a turn's size in whichever form is known."""
+        size = self.store.turns[turn.id]
+        return size.rendered if size.rendered is not None else size.text or 0
+
+    def text(self, turn: Turn) -> int:
+        """Return the size of a turn's texts alone."""
+        size = self.store.turns[turn.id]
+        if size.text is None:
+            size = TurnSize(size.rendered, self.measurer.entry_text_tokens(turn))
+            self.store.turns[turn.id] = size
+        return size.text or 0
+
+    def raises(self, turn: Turn) -> bool:
+        """Tell whether the template fails on this turn even with every concession."""
+        return self.store.turns[turn.id].rendered is None
+
+    def item(self, key: str) -> int:
+        """Return the size of a turn, passage or summary by `kind/id`."""
+        kind, _, item_id = key.partition("/")
+        if kind == "turn":
+            size = self.store.turns.get(item_id)
+            return BEYOND if size is None else size.rendered if size.rendered is not None else size.text or 0
+        if kind == "passage":
+            return self._passage(item_id)
+        return self._summary(item_id)
+
+    def _passage(self, citation_id: str) -> int:
+        known = self._passages.get(citation_id)
+        if known is None:
+            measurer = self.measurer
+            passage = next(p for p in measurer.layered.passages if p.citation_id == citation_id)
+            pieces = citation_area([passage])[1:-1]
+            text = "".join(piece.text if isinstance(piece, Leaf) else piece for piece in pieces)
+            known = self._passages[citation_id] = measurer.encoder.alone(text, measurer.counters)
+        return known
+
+    def area(self) -> int:
+        """Return the size of the citation area's own frame."""
+        measurer = self.measurer
+        if not measurer.layered.passages:
+            return 0
+        pieces = citation_area(measurer.layered.passages[:1])
+        frame = str(pieces[0]) + str(pieces[-1])
+        return measurer.encoder.alone(frame, measurer.counters)
+
+    def _summary(self, summary_id: str) -> int:
+        known = self._summaries.get(summary_id)
+        if known is None:
+            measurer = self.measurer
+            summary = next(s for s in measurer.layered.summaries if s.id == summary_id)
+            text = state_text(measurer.framer, summary)
+            known = self._summaries[summary_id] = measurer.encoder.alone(text, measurer.counters)
+        return known
+
+
+def state_text(framer: Framer, summary: object) -> str:
+    """Return the text of a state block that holds one summary."""
+    pieces = framer.state_block([summary])  # type: ignore[list-item]
+    return "".join(piece.text if isinstance(piece, Leaf) else piece for piece in pieces)
+
+
+def rung_key(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what tells one rung from another."""
+    history = tuple(entry.id for entry in selection.history)
+    return history, tuple(passage.citation_id for passage in selection.passages)
+
+
+def too_many_bytes(turn: Turn, byte_limit: int) -> bool:
+    """Tell whether a turn has more bytes than tokens could cover, after what a template may strip.
+
+    Reasoning and text with angle brackets (a parsed string may hide a part of it) do not count.
+    """
+    total = 0
+    for message in turn.messages:
+        if message.accepted:
+            words = message.words().strip()
+            if "<" not in words:
+                total += len(words.encode("utf-8", "surrogatepass"))
+    return total > byte_limit

@@ -1,0 +1,1 @@
+"""Frozen values that every other package speaks in; imports nothing of ours."""

@@ -1,0 +1,104 @@
+"""Canonical bytes and digests of values (R44, design.md §9): stable across processes, platforms and locales."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from planner.values.request import PlanRequest
+from planner.values.turn import Turn
+
+PLANNER_VERSION = "0.1.0"
+
+
+def canonical(value: Any) -> bytes:
+    """Return canonical JSON: sorted keys, no spaces, UTF-8, absent fields left out.
+
+    >>> canonical({"b": 1, "a": [True, None]})
+    b'{"a":[true,null],"b":1}'
+    """
+    return json.dumps(
+        _plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode("utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
+        return {name: _plain(inner) for name, inner in pairs if inner is not None and inner != ()}
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def digest(data: bytes) -> str:
+    """Return the sha256 in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def turn_digest(turn: Turn) -> bytes:
+    """Return the digest of one turn, 32 bytes."""
+    return hashlib.sha256(canonical(turn)).digest()
+
+
+class TurnChain:
+    """A running digest over turns by sequence, so that one more turn costs one more digest."""
+
+    def __init__(self) -> None:
+        """Start with no turn."""
+        self._hash = hashlib.sha256(b"turns")
+
+    def add(self, turn: Turn) -> None:
+        """Take the next turn."""
+        self._hash.update(turn_digest(turn))
+
+    def copy(self) -> TurnChain:
+        """Return an independent chain of the same turns."""
+        other = TurnChain()
+        other._hash = self._hash.copy()
+        return other
+
+    def value(self) -> str:
+        """Return the digest so far, in hex."""
+        return self._hash.copy().hexdigest()
+
+
+def chain_of(turns: Iterable[Turn]) -> TurnChain:
+    """Return the chain of turns given in order of sequence."""
+    chain = TurnChain()
+    for turn in turns:
+        chain.add(turn)
+    return chain
+
+
+def request_digest(request: PlanRequest, turns: str) -> str:
+    """Return the digest of a request whose turns are stood for by the value of their chain."""
+    pairs = ((entry.name, getattr(request, entry.name)) for entry in fields(request) if entry.name != "turns")
+    body = {name: value for name, value in pairs if value is not None and value != ()}
+    return digest(canonical({**body, "turns": turns}))
+
+
+def ids_bytes(ids: array[int]) -> bytes:
+    """Return ids as little-endian int32 bytes on every platform."""
+    if array("i", [1]).tobytes()[0] == 1:
+        return ids.tobytes()
+    swapped = array("i", ids)
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+def final_input_digest(bundle_digest: str, ids: array[int]) -> str:
+    """Return sha256 over the bundle digest and the ids (R185)."""
+    return digest(bundle_digest.encode() + b"\0" + ids_bytes(ids))
+
+
+def keyed_digest(key: bytes, text: str) -> str:
+    """Return a digest of a short text that cannot be guessed without the key (X50)."""
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()

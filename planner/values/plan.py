@@ -1,0 +1,103 @@
+"""The two answers: a plan or a refusal. There is no third (design.md §1)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.values.account import Account
+from planner.values.receipt import Receipt, Removal
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFileItem:
+    """One line of the plan file (R197)."""
+
+    id: str
+    layer: str
+    tokens: int
+    sequence: int | None = None
+    constraint_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """What the structural gate reads: ids and numbers, no text; the limit is written less the margin."""
+
+    max_input_tokens: int
+    reserved_output_tokens: int
+    generation: int
+    required_policy_ids: tuple[str, ...]
+    required_constraint_ids: tuple[str, ...]
+    items: tuple[PlanFileItem, ...]
+    removed_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What would help, as data: tiers that would fit, what could be dropped, a concession to allow."""
+
+    tiers: tuple[str, ...] = ()
+    droppable: tuple[str, ...] = ()
+    concession: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An accepted plan. `ids` is what the runtime gets, unchanged (R43)."""
+
+    ids: array[int] = field(repr=False)
+    account: Account
+    receipt: Receipt = field(repr=False)
+    plan_file: PlanFile = field(repr=False)
+    kept: tuple[str, ...] = field(repr=False)
+    removed: tuple[Removal, ...]
+    max_output_tokens: int
+    advice: Advice = Advice()
+    prompt: str | None = field(default=None, repr=False)
+    messages: tuple[Mapping[str, Any], ...] | None = field(default=None, repr=False)
+    spans: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    diagnostics: Mapping[str, int | str] = field(default_factory=dict, repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Always true: lets a caller branch without an isinstance check."""
+        return True
+
+    def numpy(self) -> Any:
+        """Return the ids as a read-only numpy view without copying; numpy is imported here, not before."""
+        import numpy as np
+
+        view = np.frombuffer(self.ids, dtype=np.int32)
+        view.flags.writeable = False
+        return view
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A typed answer that no prompt can be made; it never carries ids (R184).
+
+    `tokens_missing` says by how much the budget falls short, 0 where size is not the problem.
+    """
+
+    outcome: str
+    reason: str
+    detail: str
+    receipt: Receipt = field(repr=False)
+    account: Account | None = None
+    tokens_missing: int = 0
+    advice: Advice = Advice()
+    diagnostics: Mapping[str, int | str] = field(default_factory=dict, repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Always false."""
+        return False
+
+    def line(self) -> str:
+        """Return the one line the command prints (design.md §9)."""
+        detail = self.detail if self.reason == self.outcome else f"{self.reason}: {self.detail}"
+        return f"context plan rejected: {self.outcome}: {detail}"

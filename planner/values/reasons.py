@@ -1,0 +1,176 @@
+"""The one table of codes: outcomes, refusals, faults, removals and flags, each with meaning and remedy.
+
+docs/reasons.md is generated from it (`python -m planner.cli.main reasons --markdown`); the spellings of the
+sources are kept to the letter (R182, X49).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["refusal", "fault", "removal", "flag", "prefix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row: `outcome` is the terminal state a refusal reports, its own name unless it shares one."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    remedy: str
+    outcome: str = ""
+
+
+def _rows() -> tuple[Code, ...]:
+    overflow = "context_policy_overflow"
+    return (
+        Code("invalid-input", "refusal", "The request breaks a rule of its format; the detail is a JSON path.",
+             "Correct the field at that path."),
+        Code("invalid-summary", "refusal", "A summary breaks its gate and the request asked to be refused then.",
+             "Rebuild the summary, or plan with onInvalidSummary raw."),
+        Code("stale-source", "refusal", "A summary's sources changed and the request asked to be refused then.",
+             "Compact again."),
+        Code("insufficient_evidence", "refusal", "Evidence the answer must cite cannot be in the prompt.",
+             "Retrieve again, narrow the question, or use a larger approved tier."),
+        Code("not_supported_yet", "refusal", "A field is valid but its rule is not built in this version.",
+             "Leave the field out, or use a later version."),
+        Code(overflow, "refusal", "Policy, tools and the request alone exceed the budget.",
+             "Narrow the task or use a larger approved tier."),
+        Code("open_turn_overflow", "refusal", "The open turn with its calls and results exceeds the budget.",
+             "Close the turn at a safe point, shorten results, or use a larger approved tier.", overflow),
+        Code("protected_history_overflow", "refusal", "Protected turns exceed what is left of the budget.",
+             "Resolve pending items or use a larger approved tier.", overflow),
+        Code("raw_history_overflow", "refusal", "History that policy forbids to evict exceeds the budget.",
+             "Allow eviction, lower the tail, compact, or use a larger approved tier.", overflow),
+        Code("input_too_large", "refusal", "A required item has more bytes than the window has tokens.",
+             "Shorten the item.", overflow),
+        Code("template_drops", "refusal", "The chat template loses text of the named kind without an error.",
+             "Use a bundle whose template carries it, or allow the concession that is named."),
+        Code("template_refuses_shape", "refusal", "The chat template raises on this list of messages.",
+             "Change the named turn, or allow the concession that is named."),
+        Code("role_not_supported", "refusal", "The chat template has no place for this role.",
+             "Use a bundle whose template carries the role."),
+        Code("tool_call_shape_not_supported", "refusal", "The chat template cannot carry parallel calls.",
+             "Allow serialise_parallel_calls, or use another bundle."),
+        Code("nothing_to_answer", "refusal", "The list ends with a completed answer.", "Add a user message."),
+        Code("unmeasured_part", "refusal", "A part could not be measured.", "Report it with the plan id."),
+        Code("attribution_lost", "refusal", "Text of the prompt could not be given to the part it came from.",
+             "Report it with the bundle digest."),
+        Code("control_text_in_field", "refusal", "Content spells a control string in a mode that would obey it.",
+             "Use mode ids, or change the text."),
+        Code("control_token_forged", "refusal", "A control id arose from content; the plan is not handed out.",
+             "Report it with the bundle digest."),
+        Code("account_incomplete", "refusal", "An account read back lacks one of its seven fields.",
+             "Plan again; do not run this record."),
+        Code("template_budget", "refusal", "The template wrote more than its output budget allows.",
+             "Do not use this template."),
+        Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
+             "Start from the recorded boundary."),
+        Code("template_rejected", "fault", "The template is not safe or not valid and was refused at admission.",
+             "Do not use this template."),
+        Code("template_content_dependent", "fault", "The template's framing depends on the words of a message.",
+             "Do not use this template."),
+        Code("tokenizer_failed", "fault", "The tokenizer file did not load or failed its self-test.",
+             "Fetch the original file again."),
+        Code("bundle_not_found", "fault", "No bundle of this id or path.", "See planner bundle list."),
+        Code("bundle_unavailable", "fault", "The bundle's files are not on this machine.",
+             "Install the distribution the manifest names."),
+        Code("bundle_has_no_template", "fault", "The folder holds no chat template; it can only count.",
+             "Add chat_template.jinja from the model's publisher."),
+        Code("bundle_mismatch", "fault", "A file differs from the manifest.", "Fetch the file again."),
+        Code("bundle_unsafe", "fault", "A model file breaks a bound or is damaged.", "Do not use this file."),
+        Code("bundle_path", "fault", "A file name leaves the bundle's folder or is no regular file.",
+             "Copy the real file into the folder."),
+        Code("bundle_incomplete", "fault", "The folder lacks a file that its tokenizer needs.",
+             "Complete the folder; the detail names the file."),
+        Code("format_not_supported", "fault", "The format is known but not built in this version.",
+             "Use a Hugging Face folder of the same model."),
+        Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),
+        Code("file_not_readable", "fault", "A file is absent or cannot be read or written.",
+             "Check the path and its rights."),
+        Code("environment", "fault", "Something this command needs is missing on this machine.",
+             "See planner doctor."),
+        Code("over_budget", "removal", "Left so that the prompt fits, oldest first.", "Compact, or a larger tier."),
+        Code("low_value", "removal", "A passage under the low-value line or beyond the section's maximum.",
+             "Raise its relevance or the maximum."),
+        Code("too_large", "removal", "Has more bytes than the window has tokens; never encoded.",
+             "Shorten it before it is stored."),
+        Code("beyond_too_large", "removal", "Older than a turn that was too large; no hole is left.",
+             "Shorten the large turn."),
+        Code("replaced_by_summary", "removal", "A current summary stands for it.", "None needed."),
+        Code("beyond_low_water", "removal", "Left to keep later prompts on the same prefix.",
+             "Raise lowWater."),
+        Code("sticky_cut", "removal", "Left by the previous cut, which still fits.", "Plan without sticky."),
+        Code("cancelled", "removal", "A cancelled turn is never rendered.", "None needed."),
+        Code("superseded", "removal", "A superseded turn is never rendered.", "None needed."),
+        Code("candidate_not_accepted", "removal", "An assistant candidate that was not chosen.", "None needed."),
+        Code("summary_slot_missing", "flag", "The bundle has no certified place for a summary; raw turns instead.",
+             "Use a bundle with a certified slot."),
+        Code("not_needed", "removal", "The raw turns fit, so the summary was not needed.", "None needed."),
+        Code("no_gain", "removal", "The summary saves no tokens for this bundle; raw turns instead.",
+             "None needed."),
+        Code("context_unverified", "flag", "The bundle states no context; the request's limit was taken.",
+             "State the context in the manifest."),
+        Code("reasoning_omitted", "flag", "The template raises on reasoning, which was left out.",
+             "None needed."),
+        Code("hidden_characters", "flag", "Content holds characters that are not shown.",
+             "Set unicodePolicy if they are not wanted."),
+        Code("no_previous_ids", "flag", "previous has no ids, so no common prefix is reported.",
+             "Send previous.ids."),
+        Code("generated_unknown", "flag", "previous has no generatedIds.", "Send previous.generatedIds."),
+        Code("runtime_none", "flag", "The bundle names no runtime; nothing was deducted for one.",
+             "Name a runtime in the manifest."),
+        Code("appended", "prefix", "The previous prompt is a prefix of this one.", "None needed."),
+        Code("cut_moved", "prefix", "Older turns left.", "Set lowWater below 1."),
+        Code("summary_changed", "prefix", "Another summary stands in the history.", "None needed."),
+        Code("policy_changed", "prefix", "Policy or output schema changed.", "Keep them stable."),
+        Code("tools_changed", "prefix", "Tools changed.", "Keep their order and text stable."),
+        Code("passages_changed", "prefix", "Passages of the same request changed.", "None needed."),
+        Code("template_rewrote", "prefix", "The template wrote earlier text differently.", "None needed."),
+    )  # fmt: skip
+
+
+CODES: dict[str, Code] = {row.name: row for row in _rows()}
+OVERFLOW_CODES = frozenset(
+    name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome)
+)
+
+
+def outcome_of(reason: str) -> str:
+    """Return the terminal state a refusal with this reason reports.
+
+    A reason may carry a kind after a colon; only the part before it is looked up.
+
+    >>> outcome_of("open_turn_overflow"), outcome_of("template_drops:tools")
+    ('context_policy_overflow', 'template_drops:tools')
+    """
+    row = CODES[reason.partition(":")[0]]
+    return row.outcome or reason
+
+
+class PlannerFault(Exception):  # noqa: N818 - a fault is a named state of bundle or machine, not our error
+    """A bundle, a file or the environment cannot be used; `code` is a row of kind fault.
+
+    The message is built from the code and a text-free detail; nothing of a foreign exception is kept.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        """Make a fault; raises KeyError for a code that is not in the table."""
+        CODES[code.partition(":")[0]]
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+class RefusalSignal(Exception):  # noqa: N818
+    """Carries a refusal out of a step; `pipeline` turns it into a sealed Refusal. Never leaves the package."""
+
+    def __init__(self, reason: str, detail: str, *, concession: str | None = None) -> None:
+        """Make a signal; raises KeyError for a code that is not in the table."""
+        CODES[reason.partition(":")[0]]
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+        self.concession = concession

@@ -1,0 +1,1 @@
+"""JSON to values and back; the only home of pydantic."""

@@ -1,0 +1,1 @@
+"""Tests of the planner; `support` and `oracles` share no code with it."""
