@@ -5,7 +5,6 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +13,13 @@ from planner.encoding.tracked import own
 from planner.steps.account import account
 from planner.steps.control_text import refuse_control_text
 from planner.steps.fit import Fitted, fit
-from planner.steps.frame_turn import FramedTurn, Framing
+from planner.steps.frame_turn import Framing
 from planner.steps.ladder import ladder
 from planner.steps.layer import layer, turn_kind
-from planner.steps.measure import Measured, Measurer, make_measurer
+from planner.steps.measure import FrameStore, Measured, Measurer, make_measurer
 from planner.steps.overflow import overflow
 from planner.steps.seal import (
     Sealing,
-    history_reduced,
     kept_ids,
     plan_file,
     plan_receipt,
@@ -33,9 +31,11 @@ from planner.steps.sizes import Sizes, SizeStore
 from planner.steps.sticky import lower
 from planner.steps.window import Resolved, resolve_window
 from planner.values.account import Account
+from planner.values.passage import Passage
 from planner.values.plan import Advice, Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.reasons import RefusalSignal, outcome_of
+from planner.values.receipt import HistoryReduced, Removal
 from planner.values.request import PlanRequest
 from planner.values.rung import History, Ladder, Layered
 from planner.values.summary import SummaryRecord
@@ -46,14 +46,14 @@ from planner.values.turn import Turn
 class Stores:
     """What a growing conversation remembers between plans: framed turns and their sizes."""
 
-    framed: dict[str, FramedTurn] = field(default_factory=dict)
-    carried: dict[str, FramedTurn] = field(default_factory=dict)
+    framed: FrameStore = field(default_factory=FrameStore)
+    carried: FrameStore = field(default_factory=FrameStore)
     sizes: SizeStore = field(default_factory=SizeStore)
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""
-        self.framed.pop(turn_id, None)
-        self.carried.pop(turn_id, None)
+        self.framed.turns.pop(turn_id, None)
+        self.carried.turns.pop(turn_id, None)
         self.sizes.turns.pop(turn_id, None)
 
 
@@ -116,7 +116,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     passages = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
     steps = ladder(
         layered, request.options, sizes.item, start=start, gone_through=gone_through, passages=passages,
-        gone=_gone(layered, passages, gone_through),
+        gone=_gone(layered, passages),
     )  # fmt: skip
     fitted = fit(
         steps, layered, sizes, resolved.window.budget, measurer.measure, passages=passages, start=start
@@ -131,10 +131,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
 def _measurer(job: Job, layered: Layered, counters: Counters) -> Measurer:
     allowed = {*job.request.options.concessions, *job.encoder.bundle.manifest.concessions}
     framing = Framing(job.encoder.bundle.profile, frozenset(allowed), own)
-    return make_measurer(
-        job.encoder, layered, framing, dict(job.request.template_options), job.request.now, counters,
-        (job.stores.framed, job.stores.carried),
-    )  # fmt: skip
+    stores = (job.stores.framed, job.stores.carried)
+    return make_measurer(job.encoder, layered, framing, job.request, counters, stores)
 
 
 def _refuse_unknown_options(request: PlanRequest, known: tuple[str, ...]) -> None:
@@ -160,24 +158,13 @@ def _refuse_huge(layered: Layered, byte_limit: int | None) -> None:
             raise RefusalSignal("input_too_large", f"turn {layered.open_turn.id}")
 
 
-def _gone(layered: Layered, passages: tuple[Any, ...], gone_through: int) -> tuple[Any, ...]:
-    from planner.values.receipt import Removal
-
+def _gone(layered: Layered, passages: tuple[Passage, ...]) -> tuple[Removal, ...]:
     kept = {passage.citation_id for passage in passages}
-    out = [
+    return tuple(
         Removal(f"passage/{passage.citation_id}", "too_large")
         for passage in layered.passages
         if passage.citation_id not in kept
-    ]
-    turns, pinned = layered.history.turns, frozenset(layered.history.pinned)
-    if gone_through:
-        older = [index for index in range(gone_through - 1) if index not in pinned]
-        if older:
-            first, last = turns[older[0]].id, turns[older[-1]].id
-            ends = None if first == last else f"turn/{last}"
-            out.append(Removal(f"turn/{first}", "beyond_too_large", ends, len(older)))
-        out.append(Removal(f"turn/{turns[gone_through - 1].id}", "too_large"))
-    return tuple(out)
+    )
 
 
 def _overflowed(
@@ -209,11 +196,12 @@ def _seal(
         refuse_control_text(encoding.rendered, job.encoder.guards)
     assembled = encoding.assembled
     figures = account(assembled, request, resolved.window)
-    kept, removed = kept_ids(layered, fitted), removals(layered, steps, fitted)
-    sequences = _sequences(layered, removed, fitted)
+    kept = kept_ids(layered, fitted)
+    removed, reduced = removals(layered, steps, fitted)
+    sequences = _sequences(layered, fitted)
     receipt = plan_receipt(
         job.sealing, figures, framed, assembled, kept, removed,
-        _extra(job, layered, fitted, encoding, resolved, removed, sequences),
+        _extra(job, fitted, encoding, resolved, reduced),
     )  # fmt: skip
     room = resolved.window.budget - len(assembled.ids)
     kinds = {f"turn/{turn.id}": turn_kind(turn) for turn in _kept_turns(fitted)}
@@ -236,27 +224,17 @@ def _kept_turns(fitted: Fitted) -> list[Turn]:
     return [entry for entry in fitted.measured.selection.history if isinstance(entry, Turn)]
 
 
-def _sequences(layered: Layered, removed: Any, fitted: Fitted) -> dict[str, int]:
+def _sequences(layered: Layered, fitted: Fitted) -> dict[str, int]:
     out = {f"turn/{turn.id}": turn.sequence for turn in _kept_turns(fitted)}
     out[f"turn/{layered.open_turn.id}"] = layered.open_turn.sequence
     for entry in fitted.measured.selection.history:
         if isinstance(entry, SummaryRecord):
             out[f"summary/{entry.id}"] = entry.covers_to
-    wanted = {key for entry in removed for key in (entry.id, entry.last_id) if key is not None}
-    for turn in layered.history.turns:
-        if f"turn/{turn.id}" in wanted:
-            out[f"turn/{turn.id}"] = turn.sequence
     return out
 
 
 def _extra(
-    job: Job,
-    layered: Layered,
-    fitted: Fitted,
-    encoding: Encoding,
-    resolved: Resolved,
-    removed: Any,
-    sequences: Mapping[str, int],
+    job: Job, fitted: Fitted, encoding: Encoding, resolved: Resolved, reduced: HistoryReduced | None
 ) -> dict[str, Any]:
     request = job.request
     assembled = encoding.assembled
@@ -280,8 +258,8 @@ def _extra(
         "defaults": resolved.defaults,
         "prefix": shared,
         "fresh_tokens": fresh,
-        "history_reduced": history_reduced(layered, removed, sequences),
-        "neutralised": job.encoder.neutralised(fitted.measured.framed.inputs.leaves),
+        "history_reduced": reduced,
+        "neutralised": assembled.neutralised,
         "tool_detail_lost": tuple(leaf.path for leaf in encoding.detail_lost),
         "summary_versions": tuple(f"{entry.id}@{entry.summary_version}" for entry in shown),
         "slot": "user_message" if shown else None,

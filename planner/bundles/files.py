@@ -166,10 +166,10 @@ def depth_of(value: Any) -> int:
     (2, 0)
     """
     depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, (dict, list)) and item]:
+    while level := [item for item in level if isinstance(item, (dict, list))]:
         depth += 1
         level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth + 1 if isinstance(value, (dict, list)) and not value else depth
+    return depth
 
 
 def parse_text(data: bytes, name: str) -> str:

@@ -7,104 +7,21 @@ template nobody has vouched for it runs inside the limits of `planner.bundles.pr
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from planner.bundles.canaries import MARK, TOOL_MARKS, TOOLS, Canary, Form, Pen, adapt, chat
+from planner.bundles.canaries import TOOLS, Canary, Form, chat
+from planner.bundles.measure_calls import reasoning, tools, without_content
 from planner.bundles.measure_growth import grows
 from planner.bundles.measure_text import reads
+from planner.bundles.subject import Subject, called, worst
 from planner.bundles.verdicts import rejected
-from planner.encoding.template import (
-    OutputBudgetExceeded,
-    TemplateFailure,
-    compile_plain,
-    option_names,
-    output_budget,
-    render_plain,
-    variables,
-)
+from planner.encoding.template import TemplateFailure, compile_plain, option_names
 from planner.encoding.template_static import runaway
-from planner.values.profile import Carried, Normalisation, TemplateProfile
+from planner.values.profile import Normalisation, TemplateProfile
 
 LATER = "2031-05-06T07:08:09+00:00"
-_WORST: tuple[Carried, ...] = ("kept", "dropped", "raises")
-
-
-@dataclass(slots=True)
-class Subject:
-    """One template under test, and what is known so far about how to talk to it."""
-
-    source: str
-    strings: Mapping[str, str]
-    form: Form = field(default_factory=Form)
-    opening: tuple[str, ...] = ()
-    needs_tools: bool = False
-    renders: int = 0
-    stretches: dict[str, None] = field(default_factory=dict)
-
-    def show(
-        self,
-        canary: Canary,
-        *,
-        generation: bool = True,
-        now: str | None = None,
-        form: Form | None = None,
-        strings: Mapping[str, str] | None = None,
-    ) -> str | None:
-        """Render a canary in the known form, None where the template raises.
-
-        Raises PlannerFault template_rejected for what no honest template does.
-        """
-        messages = adapt(canary.messages, form or self.form)
-        tools = list(canary.tools) or (list(TOOLS) if self.needs_tools else None)
-        values = variables(
-            messages, tools, {"add_generation_prompt": generation}, strings or self.strings, now
-        )
-        size = sum(len(json.dumps(message)) for message in messages) + (4_096 if tools else 0)
-        self.renders += 1
-        try:
-            text = render_plain(self.source, values, output_budget(size))
-        except OutputBudgetExceeded:
-            raise rejected("budget") from None
-        except TemplateFailure as failure:
-            if failure.kind == "MemoryError":
-                raise rejected("memory") from None
-            return None
-        if not canary.filled:
-            self.stretches.update(dict.fromkeys(MARK.split(text)))
-        return text
-
-    def carries(self, canary: Canary, *roles: str, form: Form | None = None) -> Carried:
-        """Tell what became of the marks of these roles, of every role but reasoning where none is named."""
-        text = self.show(canary, form=form)
-        if text is None:
-            return "raises"
-        return "kept" if all(mark in text for mark in canary.marks(*roles)) else "dropped"
-
-    def pen(self, *, tools: bool = False) -> Pen:
-        """Start a canary with the opening this template is known to take."""
-        pen = Pen(tools=tools or self.needs_tools)
-        for role in self.opening:
-            pen.say(role)
-        return pen
-
-    def chat(self, *roles: str) -> Canary:
-        """Return a canary of these roles after the opening."""
-        pen = self.pen()
-        for role in roles:
-            pen.say(role)
-        return pen.done()
-
-
-def worst(*verdicts: Carried) -> Carried:
-    """Return the worst of several verdicts.
-
-    >>> worst("kept", "raises", "dropped")
-    'raises'
-    """
-    return max(verdicts, key=_WORST.index)
 
 
 def measure(source: str, strings: Mapping[str, str]) -> TemplateProfile:
@@ -130,8 +47,8 @@ def measure(source: str, strings: Mapping[str, str]) -> TemplateProfile:
         options=tuple(name for name in options if name not in strings),
         **_roles(subject),
     )
-    profile = replace(profile, **_tools(subject))
-    profile = replace(profile, **_reasoning(subject, profile))
+    profile = replace(profile, **tools(subject))
+    profile = replace(profile, **reasoning(subject, profile))
     profile = replace(profile, **reads(subject, profile))
     profile = replace(profile, **grows(subject, profile))
     return replace(
@@ -184,140 +101,6 @@ def _roles(subject: Subject) -> dict[str, Any]:
     }
 
 
-POSITIONS = ("old", "open")
-
-
-def called(
-    subject: Subject, position: str, *, calls: int = 1, text: bool = False, thought: bool = False
-) -> Canary:
-    """Return a chat with one answered call, either in an old turn or in the open one."""
-    pen = subject.pen(tools=True).say("user").loop(calls=calls, text=text, reasoning=thought)
-    if position == "old":
-        pen.answer(reasoning=thought).say("user")
-    return pen.done()
-
-
-def _carries_calls(subject: Subject, canary: Canary, form: Form | None = None) -> tuple[Carried, Carried]:
-    """Tell what became of the calls (names, keys and values counted) and of the results."""
-    text = subject.show(canary, form=form)
-    if text is None:
-        return "raises", "raises"
-    bare = subject.show(subject.pen(tools=True).say("user").done()) or ""
-    complete = all(mark in text for mark in canary.marks("call")) and all(
-        text.count(name) >= canary.named.count(name) + bare.count(name) for name in set(canary.named)
-    )
-    answered = all(mark in text for mark in canary.marks("tool"))
-    return ("kept" if complete else "dropped"), ("kept" if answered else "dropped")
-
-
-def _tools(subject: Subject) -> dict[str, Any]:
-    """Measure tools, calls and results, and settle the form of arguments and call ids."""
-    plain = subject.show(replace(subject.chat("user"), tools=TOOLS))
-    tools: Carried = "raises" if plain is None else "dropped"
-    if plain is not None and all(mark in plain for mark in TOOL_MARKS):
-        tools = "kept"
-    verdicts: dict[tuple[str, str], tuple[Carried, Carried]] = {}
-    for call_ids in ("any", "nine_alphanumerics"):
-        for arguments in ("object", "text"):
-            form = replace(subject.form, arguments=arguments, call_ids=call_ids, reasoning=False)
-            each = [_carries_calls(subject, called(subject, place), form) for place in POSITIONS]
-            verdicts[call_ids, arguments] = worst(*(c for c, _ in each)), worst(*(r for _, r in each))
-    ids: Literal["any", "nine_alphanumerics"] = "any"
-    if _all_raise(verdicts, "any") and not _all_raise(verdicts, "nine_alphanumerics"):
-        ids = "nine_alphanumerics"
-    objects, texts = verdicts[ids, "object"], verdicts[ids, "text"]
-    better: Literal["object", "text"] = "object" if _rank(objects) <= _rank(texts) else "text"
-    subject.form = replace(subject.form, arguments=better, call_ids=ids)
-    tool_call, tool_result = verdicts[ids, better]
-    return {
-        "tools": tools,
-        "tool_call": tool_call,
-        "tool_result": tool_result,
-        "call_ids": ids,
-        "object_arguments": objects[0],
-        "text_arguments": "given" if _verbatim(subject) else "object",
-        "parallel_calls": _beside(subject, tool_call, calls=2),
-        "text_beside_call": _beside(subject, tool_call, text=True),
-        "null_content": _null_content(subject),
-    }
-
-
-def _all_raise(verdicts: Mapping[tuple[str, str], tuple[Carried, Carried]], ids: str) -> bool:
-    return all(pair[0] == "raises" for (form, _), pair in verdicts.items() if form == ids)
-
-
-def _rank(pair: tuple[Carried, Carried]) -> int:
-    return _WORST.index(pair[0]) * 3 + _WORST.index(pair[1])
-
-
-def _verbatim(subject: Subject) -> bool:
-    """Tell whether arguments that come as a JSON text stand in the output letter for letter."""
-    form = replace(subject.form, arguments="text", reasoning=False)
-    for position in POSITIONS:
-        canary = called(subject, position)
-        text = subject.show(canary, form=form)
-        messages = adapt(canary.messages, form)
-        written = [call["function"]["arguments"] for m in messages for call in m.get("tool_calls", ())]
-        if text is None or any(argument not in text for argument in written):
-            return False
-    return True
-
-
-def _beside(subject: Subject, single: Carried, *, calls: int = 1, text: bool = False) -> Carried:
-    """Measure a richer call against the plain one at the same place, in an old turn and in the open one."""
-    seen: list[Carried] = []
-    form = replace(subject.form, reasoning=False)
-    for position in POSITIONS:
-        plain = called(subject, position)
-        call, result = _carries_calls(subject, plain, form)
-        if call != "kept" or (result != "kept" and calls > 1):
-            continue
-        canary = called(subject, position, calls=calls, text=text)
-        if text:
-            seen.append(subject.carries(canary, "assistant", form=form))
-        else:
-            seen.append(worst(*_carries_calls(subject, canary, form)))
-    return worst(*seen) if seen else worst(single, "dropped")
-
-
-def _without_content(canary: Canary) -> Canary:
-    messages = tuple(m | {"content": None} if m.get("tool_calls") else m for m in canary.messages)
-    return replace(canary, messages=messages)
-
-
-def _null_content(subject: Subject) -> Literal["empty", "raises", "differs"]:
-    form = replace(subject.form, reasoning=False)
-    for position in POSITIONS:
-        canary = called(subject, position)
-        before, after = (subject.show(shape, form=form) for shape in (_without_content(canary), canary))
-        if before is None and after is not None:
-            return "raises"
-        if before != after:
-            return "differs"
-    return "empty"
-
-
-def _reasoning(subject: Subject, profile: TemplateProfile) -> dict[str, Any]:
-    """Measure whether reasoning beside a message raises, and whether that of an old turn is kept."""
-    answered = subject.pen().say("user").answer(reasoning=True).say("user").done()
-    shapes, beside = [answered], []
-    if profile.tool_call == "kept":
-        shapes += [called(subject, position, thought=True) for position in POSITIONS]
-        beside = [called(subject, position, thought=True, text=True) for position in POSITIONS]
-    without = replace(subject.form, reasoning=False)
-
-    def raises(canaries: Sequence[Canary]) -> bool:
-        return any(subject.show(c) is None and subject.show(c, form=without) is not None for c in canaries)
-
-    found: dict[str, Any] = {"old_reasoning": subject.carries(answered, "reasoning")}
-    if raises(shapes):
-        subject.form = without
-        found["reasoning"] = "raises"
-    if raises(beside):
-        found["reasoning_beside_text"] = "raises"
-    return found
-
-
 def _uses_clock(subject: Subject) -> bool:
     shapes = (
         subject.chat("user"),
@@ -347,7 +130,7 @@ def _normalisations(subject: Subject, profile: TemplateProfile) -> tuple[Normali
     example = called(subject, "old")
     if profile.tool_call == "kept":
         if profile.null_content != "empty":
-            note("null_content", _without_content(example), form, example)
+            note("null_content", without_content(example), form, example)
         if profile.text_arguments == "object":
             note("arguments", example, replace(form, arguments="text"), example)
         if profile.call_ids != "any":

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from planner.bundles.canaries import TOOLS, Canary, Message, Pen
-
-if TYPE_CHECKING:
-    from planner.bundles.measure import Subject
-    from planner.values.profile import TemplateProfile
+from planner.bundles.subject import Subject
+from planner.values.profile import TemplateProfile
 
 Kind = str
 DEEPEST = 3
@@ -21,11 +19,14 @@ _TURNS = 7
 def grows(subject: Subject, profile: TemplateProfile) -> dict[str, Any]:
     """Return generation_prompt, append_stable and splice_depth."""
     chats = [_write(subject, kinds) for kinds in _plans(profile)]
-    return {
+    found = {
         "generation_prompt": _generation_prompt(subject, chats),
         "append_stable": _append_stable(subject, chats),
-        "splice_depth": _splice_depth(subject, chats),
     }
+    if subject.opening:
+        # A chat need not have a policy; its head is then another one.
+        chats.append(_write(replace(subject, opening=()), _plans(profile)[0]))
+    return {**found, "splice_depth": _splice_depth(subject, chats)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from planner.bundles.canaries import CONTENTS, Canary, fill
 from planner.bundles.reading import EVERYWHERE, TEXT_ROLES, Baseline, Reader, escapes, follow
+from planner.bundles.subject import Subject
 from planner.bundles.verdicts import dependent
 from planner.encoding.template import literals
 from planner.encoding.template_static import Looked, looked_for
-from planner.values.profile import ParsedString, Trims
-
-if TYPE_CHECKING:
-    from planner.bundles.measure import Subject
-    from planner.values.profile import TemplateProfile
+from planner.values.profile import ParsedString, TemplateProfile, Trims
 
 _COMMON = (" ", "\t", "\n", "\r")
 _WHITESPACE = tuple(character for character in map(chr, range(0x3001)) if character.isspace())
@@ -56,7 +53,9 @@ def _canaries(subject: Subject, profile: TemplateProfile) -> list[Canary]:
 
 
 Cut = dict[str, dict[str, None]]
-_ENDS = ((1, 2), (0, 2), (1, 0), (0, 0), (1, 1), (0, 1))
+Cuts = tuple[Cut, Cut]
+_WHOLE = ((1, 2), (0, 2), (1, 0), (0, 0))
+_PARTS = (*_WHOLE, (1, 1), (0, 1))
 
 
 def _trims(subject: Subject, baselines: Iterable[Baseline], named: str) -> dict[str, Trims]:
@@ -65,46 +64,57 @@ def _trims(subject: Subject, baselines: Iterable[Baseline], named: str) -> dict[
     What a template does not strip by name it strips with all white space or not at all, so the uncommon ones
     are tried together first and one by one only where that shows a part of them gone.
     """
-    left: Cut = {}
-    right: Cut = {}
+    cuts: Cuts = ({}, {})
     single = tuple(dict.fromkeys((*_COMMON, *named)))
     others = tuple(character for character in _WHITESPACE if character not in single)
     for baseline in baselines:
         for character in single:
-            if not _trim(subject, baseline, character, left, right):
-                _trim_by_neighbour(subject, baseline, character, left, right)
-        if not _trim(subject, baseline, "".join(others), left, right):
+            if not _trim(subject, baseline, character, cuts):
+                _trim_by_neighbour(subject, baseline, character, cuts)
+        if not _trim(subject, baseline, "".join(others), cuts):
             for character in others:
-                if not _trim(subject, baseline, character, left, right):
-                    _trim_by_neighbour(subject, baseline, character, left, right)
+                if not _trim(subject, baseline, character, cuts):
+                    _trim_by_neighbour(subject, baseline, character, cuts)
+    left, right = cuts
     return {
         role: Trims("".join(left.get(role, "")), "".join(right.get(role, "")))
         for role in sorted({*left, *right})
     }
 
 
-def _padded(subject: Subject, baseline: Baseline, pad: str) -> tuple[str | None, Mapping[str, str]]:
+def _roles(baseline: Baseline) -> dict[str, str]:
+    """Return the marks of messages' own texts and their roles."""
+    return {mark: role for mark, role in baseline.canary.fields.items() if role != "call"}
+
+
+def _padded(subject: Subject, baseline: Baseline, pad: str) -> str | None:
     """Render with one pad before each text and two after it, so that neighbours can be told apart."""
-    roles = {mark: role for mark, role in baseline.canary.fields.items() if role != "call"}
-    return subject.show(fill(baseline.canary, {mark: pad + mark + 2 * pad for mark in roles})), roles
+    texts = {mark: pad + mark + 2 * pad for mark in _roles(baseline)}
+    return subject.show(fill(baseline.canary, texts))
 
 
 def _note(cut: Cut, role: str, characters: str) -> None:
     cut.setdefault(role, {}).update(dict.fromkeys(characters))
 
 
-def _trim(subject: Subject, baseline: Baseline, pad: str, left: Cut, right: Cut) -> bool:
+def _trim(subject: Subject, baseline: Baseline, pad: str, cuts: Cuts) -> bool:
     """Note what was trimmed; False where the render cannot be followed."""
-    text, roles = _padded(subject, baseline, pad)
+    text = _padded(subject, baseline, pad)
     if text is None:
         return True
+    # A part of the pad gone is looked for only where all or nothing explains no render: it is ambiguous.
+    return any(_note_ends(text, baseline, pad, ends, cuts) for ends in (_WHOLE, _PARTS))
+
+
+def _note_ends(text: str, baseline: Baseline, pad: str, ends: Sequence[tuple[int, int]], cuts: Cuts) -> bool:
+    """Explain a padded render by how many pads are left at either end of each text; False where none does."""
+    roles = _roles(baseline)
     flags: dict[int, list[tuple[bool, bool]]] = {}
 
     def forms(index: int) -> Sequence[str]:
         mark, quote = baseline.marks[index], baseline.quotes[index]
-        ends = _ENDS if mark in roles else _ENDS[3:4]
         seen: dict[str, tuple[bool, bool]] = {}
-        for before, after in ends:
+        for before, after in ends if mark in roles else ((0, 0),):
             for written in escapes(before * pad + mark + after * pad, quote):
                 seen.setdefault(written, (before < 1, after < 2))
         flags[index] = list(seen.values())
@@ -115,21 +125,21 @@ def _trim(subject: Subject, baseline: Baseline, pad: str, left: Cut, right: Cut)
         return False
     for index, mark in enumerate(baseline.marks):
         if mark in roles:
-            for side, was_cut in zip((left, right), flags[index][path[index]], strict=True):
+            for side, was_cut in zip(cuts, flags[index][path[index]], strict=True):
                 if was_cut:
                     _note(side, roles[mark], pad)
     return True
 
 
-def _trim_by_neighbour(subject: Subject, baseline: Baseline, pad: str, left: Cut, right: Cut) -> None:
+def _trim_by_neighbour(subject: Subject, baseline: Baseline, pad: str, cuts: Cuts) -> None:
     """Note as trimmed what nowhere stands beside its mark: white space that changes framing is no text."""
-    text, roles = _padded(subject, baseline, pad)
-    for mark, role in roles.items():
+    text = _padded(subject, baseline, pad)
+    for mark, role in _roles(baseline).items():
         if text is not None and mark in text:
             if pad + mark not in text:
-                _note(left, role, pad)
+                _note(cuts[0], role, pad)
             if mark + pad not in text:
-                _note(right, role, pad)
+                _note(cuts[1], role, pad)
 
 
 def _parsed_strings(reader: Reader, looked: Looked) -> tuple[ParsedString, ...]:

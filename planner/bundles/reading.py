@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from planner.bundles.canaries import MARK, TOOL_DETAILS, Canary, fill
+from planner.bundles.subject import Subject
 from planner.values.profile import Trims
-
-if TYPE_CHECKING:
-    from planner.bundles.measure import Subject
 
 TEXT_ROLES = ("system", "user", "assistant", "tool", "reasoning")
 DATA_ROLES = ("call", "tools")

@@ -82,10 +82,6 @@ class Encoder:
         """Return how many tokens a text has when encoded by itself (carried form, design.md §2)."""
         return len(self.cache.encode(text, (len(text),), counters).ids) if text else 0
 
-    def neutralised(self, leaves: Sequence[Leaf]) -> int:
-        """Count control strings that content spells and that stayed text."""
-        return sum(self.guards.count(leaf.text) for leaf in leaves)
-
     def _values(self, inputs: TemplateInputs) -> dict[str, object]:
         return variables(
             inputs.messages, inputs.tools, inputs.options, self.bundle.manifest.variables, inputs.now

@@ -22,10 +22,14 @@ DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One encoded run: its ids and the tokens that lie wholly inside each part; the rest straddle."""
+    """One encoded run: its ids and the tokens that lie wholly inside each part; the rest straddle.
+
+    `neutralised` counts the control strings it spells: all of them content, since cuts took the others.
+    """
 
     ids: array[int]
     counts: tuple[int, ...]
+    neutralised: int = 0
 
 
 Key = tuple[str, tuple[int, ...]]
@@ -72,8 +76,9 @@ class RunCache:
         ids = array("i", encoded.ids)
         if not self._guards.ids.isdisjoint(ids):
             raise RefusalSignal("control_token_forged", "a run holds a control id")
+        neutralised = self._guards.count(text)
         if len(lengths) == 1:
-            return Run(ids, (len(ids),))
+            return Run(ids, (len(ids),), neutralised)
         counts: list[int] = []
         first, at = 0, 0
         for length in lengths[:-1]:
@@ -82,7 +87,7 @@ class RunCache:
             counts.append(max(0, index - first))
             first = index + 1 if start < at else index
         counts.append(max(0, len(ids) - first))
-        return Run(ids, tuple(counts))
+        return Run(ids, tuple(counts), neutralised)
 
 
 def _cost(text: str, run: Run) -> int:
@@ -105,6 +110,7 @@ class Assembled:
     clean_starts: dict[str, bool] = field(default_factory=dict)
     spans: list[tuple[str, int]] = field(default_factory=list)
     control_ids: int = 0
+    neutralised: int = 0
 
 
 class _Assembler:
@@ -146,6 +152,7 @@ class _Assembler:
         if run_text:
             run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
             out.ids.extend(run.ids)
+            out.neutralised += run.neutralised
         inside = 0
         shared = False
         before = 0

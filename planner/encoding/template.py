@@ -19,7 +19,9 @@ import jinja2.ext
 import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
+import jinja2.runtime
 import jinja2.sandbox
+import jinja2.utils
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -56,6 +58,12 @@ class GenerationTag(jinja2.ext.Extension):
 
 _MAX_FACTOR_CHARACTERS = 1_000_000
 _DICT_ATTRIBUTES = frozenset(dir(dict))
+# Attributes the sandbox lets through after a dozen checks; looked up here at once, with the same answer.
+_SAFE_TEXT_METHODS = frozenset(
+    "startswith endswith split rsplit splitlines strip lstrip rstrip replace lower upper title capitalize "
+    "removeprefix removesuffix find rfind index count join partition rpartition isdigit isspace".split()
+)
+_OPEN_KINDS = (jinja2.runtime.LoopContext, jinja2.utils.Namespace)
 
 
 class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
@@ -80,6 +88,13 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
                 return obj[attribute]
             except KeyError:
                 return self.undefined(obj=obj, name=attribute)
+        if (type(obj) in _OPEN_KINDS and attribute[:1] != "_") or (
+            attribute in _SAFE_TEXT_METHODS and isinstance(obj, str)
+        ):
+            try:
+                return getattr(obj, attribute)
+            except AttributeError:
+                pass
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:

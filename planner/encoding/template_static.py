@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,10 +108,13 @@ def runaway(source: str) -> Literal["nested", "doubles"] | None:
     tree = _parse(source)
     if any(_counting_inside(loop) for loop in tree.find_all(nodes.For) if _counts(loop.iter)):
         return "nested"
+    named: dict[str, nodes.Node] = {}
     for assign in tree.find_all(nodes.Assign):
         name = _target(assign.target)
-        if name is not None and _mentions(assign.node, name) > 1:
+        if name is not None and _mentions(assign.node, name, named, 0) > 1:
             return "doubles"
+        if name is not None:
+            named[name] = assign.node
     return None
 
 
@@ -141,12 +144,30 @@ def _target(node: nodes.Node) -> str | None:
     return None
 
 
-def _mentions(node: nodes.Node, name: str) -> int:
-    """Count how often a sum or concatenation holds the named text itself."""
-    if isinstance(node, nodes.Name):
-        return int(node.name == name)
-    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
-        return int(f"{node.node.name}.{node.attr}" == name)
+_DEEPEST = 4
+
+
+def _mentions(node: nodes.Node, name: str, named: Mapping[str, nodes.Node], depth: int) -> int:
+    """Count how often an expression holds the named text, also through other names set before it."""
+    own = _target_of(node)
+    if own == name:
+        return 1
+    if own is not None and own in named and depth < _DEEPEST:
+        return _mentions(named[own], name, named, depth + 1)
+    if isinstance(node, nodes.Mul):
+        return 2 * sum(_mentions(child, name, named, depth) for child in node.iter_child_nodes())
+    if isinstance(node, nodes.CondExpr):
+        branches = [branch for branch in (node.expr1, node.expr2) if branch is not None]
+        return max(_mentions(branch, name, named, depth) for branch in branches)
+    # A namespace outlives a loop's step; a plain name does not, and replacing in it is everyday work.
+    grows = isinstance(node, nodes.Filter) and node.name in {"replace", "indent"} and "." in name
     if isinstance(node, (nodes.Concat, nodes.Add, nodes.Filter, nodes.List, nodes.Tuple)):
-        return sum(_mentions(child, name) for child in node.iter_child_nodes())
+        inner = sum(_mentions(child, name, named, depth) for child in node.iter_child_nodes())
+        return inner * 2 if grows else inner
     return 0
+
+
+def _target_of(node: nodes.Node) -> str | None:
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
+        return f"{node.node.name}.{node.attr}"
+    return node.name if isinstance(node, nodes.Name) else None

@@ -24,7 +24,46 @@ STATE_WORDING = (
 # Keywords of JSON Schema and of tool declarations stay plain: they cannot spell a control token, and one
 # owner less each is what keeps a large tool list cheap. Every other key is content and is owned.
 _SCHEMA_WORDS = frozenset(
-    ["type", "function", "name", "description", "parameters", "properties", "required", "items", "enum", "format", "minimum", "maximum", "default", "title", "anyOf", "oneOf", "allOf", "not", "const", "pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "strict", "additionalProperties", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "nullable", "examples", "return", "returns", "$schema", "$ref", "$defs", "definitions"]
+    [
+        "type",
+        "function",
+        "name",
+        "description",
+        "parameters",
+        "properties",
+        "required",
+        "items",
+        "enum",
+        "format",
+        "minimum",
+        "maximum",
+        "default",
+        "title",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "const",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "strict",
+        "additionalProperties",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "nullable",
+        "examples",
+        "return",
+        "returns",
+        "$schema",
+        "$ref",
+        "$defs",
+        "definitions",
+    ]
 )
 
 
@@ -41,33 +80,53 @@ class Framed:
     neighbours: Mapping[str, str]
 
 
+@dataclass(slots=True)
+class FixedParts:
+    """The framed system message and tools of the last request, used again while they are the same."""
+
+    system_of: tuple[Any, ...] | None = None
+    system: tuple[dict[str, Any], tuple[Leaf, ...]] | None = None
+    tools_of: tuple[Tool, ...] | None = None
+    tools: tuple[list[dict[str, Any]] | None, tuple[Leaf, ...]] = (None, ())
+
+    def take(self, layered: Layered, framing: Framing) -> None:
+        """Frame what changed."""
+        wanted = (layered.policy, layered.data_scope, layered.output_schema)
+        if self.system_of != wanted:
+            self.system = frame_system(*wanted, framing)
+            self.system_of = wanted
+        if self.tools_of != layered.tools:
+            self.tools = frame_tools(layered.tools, framing)
+            self.tools_of = layered.tools
+
+
 class Framer:
     """Frames selections of one request; turns, policy and tools are framed once and remembered."""
 
     def __init__(
-        self, layered: Layered, framing: Framing, options: Mapping[str, Any], now: str | None
+        self,
+        layered: Layered,
+        framing: Framing,
+        options: Mapping[str, Any],
+        now: str | None,
+        turns: dict[str, FramedTurn],
+        fixed: FixedParts,
     ) -> None:
-        """Keep what does not change between rungs."""
+        """Keep what does not change between rungs; `turns` and `fixed` are stores that may outlive it."""
         self.layered = layered
         self.framing = framing
         self.options = options
         self.now = now
-        self.system = frame_system(
-            layered.policy, layered.data_scope, layered.output_schema, framing
-        )  # fmt: skip
-        self.tools = frame_tools(layered.tools, framing)
+        fixed.take(layered, framing)
+        self._fixed = fixed
+        self.system = fixed.system
+        self.tools = fixed.tools
         self._open: FramedTurn | None = None
-        self._turns: dict[str, FramedTurn] = {}
-
-    def share(self, turns: dict[str, FramedTurn]) -> None:
-        """Use a store of framed turns that outlives this request (a conversation's)."""
         self._turns = turns
 
     def with_layered(self, layered: Layered) -> Framer:
         """Return a framer of another layering that shares the framed turns."""
-        other = Framer(layered, self.framing, self.options, self.now)
-        other.share(self._turns)
-        return other
+        return Framer(layered, self.framing, self.options, self.now, self._turns, self._fixed)
 
     def turn(self, turn: Turn) -> FramedTurn:
         """Frame a turn of the history, once."""

@@ -104,6 +104,7 @@ class _TurnFramer:
         self.used: dict[str, list[str]] = {}
         self.aliased = 0
         self.flags: set[str] = set()
+        self.answer_goes_on = False
 
     def run(self) -> FramedTurn:
         messages = [message for message in self.turn.messages if message.accepted]
@@ -111,6 +112,7 @@ class _TurnFramer:
         while position < len(messages):
             message = messages[position]
             following = messages[position + 1 :]
+            self.answer_goes_on = bool(following) and following[0].role == "assistant"
             if len(message.tool_calls) > 1:
                 self.shapes.add("parallel_calls")
                 if self.framing.applies("serialise_parallel_calls"):
@@ -177,7 +179,7 @@ class _TurnFramer:
 
     def assistant(self, message: Message, calls: tuple[ToolCall, ...], text: str) -> dict[str, Any]:
         out: dict[str, Any] = {"role": "assistant"}
-        if text and "rstrip_assistant_spaces" in self.profile.rewrites:
+        if "rstrip_assistant_spaces" in self.profile.rewrites and not self.answer_goes_on:
             text = text.rstrip(" ")
         if calls:
             self.shapes.add("tool_call")
@@ -250,12 +252,10 @@ class _TurnFramer:
         text = message.words()
         call_id = message.tool_result.call_id if message.tool_result is not None else ""
         content: Any
-        parsed = _json_or_none(text) if "results_json" in self.profile.rewrites else None
-        if parsed is not None and not isinstance(parsed, str):
-            content = self.wrap_json(message, parsed, "result", "")
+        if "results_json" in self.profile.rewrites:
+            content = self.wrap_json(message, _parsed(text), "result", "")
         else:
-            shown = parsed if isinstance(parsed, str) else text
-            content = self.content(self.owned(self.leaf(message, "result", shown)))
+            content = self.content(self.owned(self.leaf(message, "result", text)))
         return {"role": "tool", "tool_call_id": self.call_id(message, call_id), "content": content}
 
     def serialise(self, message: Message, following: list[Message]) -> int:
@@ -288,24 +288,27 @@ def _without_reasoning(message: Message, index: int) -> Message:
     return Message(role=message.role, id=message.id, tool_calls=message.tool_calls)
 
 
-def arguments_for(arguments: dict[str, Any] | str, profile: TemplateProfile) -> dict[str, Any] | str:
+def arguments_for(arguments: dict[str, Any] | str, profile: TemplateProfile) -> Any:
     """Return call arguments in the form the template takes: as they came wherever that is printed as it is.
 
-    Text that is not a JSON object stays text; nothing is guessed into JSON (D06).
+    Text that is not a JSON object stays text; nothing is guessed into JSON (D06). Only a certified template
+    may name the rewrite that takes any JSON value, and empty text as the empty object.
     """
     if isinstance(arguments, str):
-        if profile.text_arguments == "object" or "arguments_object" in profile.rewrites:
-            parsed = _json_or_none(arguments)
-            if isinstance(parsed, dict):
-                return parsed
+        if "arguments_object" in profile.rewrites:
+            return _parsed(arguments)
+        if profile.text_arguments == "object":
+            parsed = _parsed(arguments)
+            return parsed if isinstance(parsed, dict) and arguments else arguments
         return arguments
     if profile.object_arguments == "raises":
         return json.dumps(arguments, ensure_ascii=False)
     return arguments
 
 
-def _json_or_none(text: str) -> Any:
+def _parsed(text: str) -> Any:
+    """Return the JSON value a text spells: an empty object for no text, the text itself where it is no JSON."""
     try:
-        return json.loads(text)
+        return json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        return None
+        return text

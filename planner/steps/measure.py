@@ -9,9 +9,10 @@ from typing import Any
 
 from planner.encoding.encoder import Encoder, Encoding
 from planner.steps.explain import Problem, explain_loss, explain_raise
-from planner.steps.frame import Framed, Framer, carried_framing
+from planner.steps.frame import FixedParts, Framed, Framer, carried_framing
 from planner.steps.frame_turn import FramedTurn, Framing
 from planner.values.prompt import Counters
+from planner.values.request import PlanRequest
 from planner.values.rung import Layered, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -134,18 +135,29 @@ def _object(arguments: Any) -> Any:
         return arguments
 
 
+@dataclass(slots=True)
+class FrameStore:
+    """Framed turns by id, and the framed fixed parts, of one framing."""
+
+    turns: dict[str, FramedTurn] = field(default_factory=dict)
+    fixed: FixedParts = field(default_factory=FixedParts)
+
+
 def make_measurer(
     encoder: Encoder,
     layered: Layered,
     framing: Framing,
-    options: dict[str, object],
-    now: str | None,
+    request: PlanRequest,
     counters: Counters,
-    stores: tuple[dict[str, FramedTurn], dict[str, FramedTurn]],
+    stores: tuple[FrameStore, FrameStore],
 ) -> Measurer:
-    """Build the measurer of one request over stores of framed turns that may outlive it."""
-    framer = Framer(layered, framing, options, now)
-    framer.share(stores[0])
-    carried = Framer(layered, carried_framing(framing), options, now)
-    carried.share(stores[1])
-    return Measurer(encoder, layered, framer, carried, counters)
+    """Build the measurer of one request over stores that may outlive it: as allowed, and all conceded."""
+    options, now = dict(request.template_options), request.now
+    allowed, carried = stores
+    return Measurer(
+        encoder,
+        layered,
+        Framer(layered, framing, options, now, allowed.turns, allowed.fixed),
+        Framer(layered, carried_framing(framing), options, now, carried.turns, carried.fixed),
+        counters,
+    )

@@ -24,9 +24,8 @@ from planner.values.plan import PlanFile, PlanFileItem
 from planner.values.reasons import outcome_of
 from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal
 from planner.values.request import PlanRequest, Previous
-from planner.values.rung import Ladder, Layered
+from planner.values.rung import History, Ladder, Layered
 from planner.values.summary import SummaryRecord
-from planner.values.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,78 +76,80 @@ def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, flag
     return replace(base_receipt(sealing, outcome, reason), account=account, flags=tuple(flags))
 
 
-def removals(layered: Layered, steps: Ladder, fitted: Fitted) -> tuple[Removal, ...]:
-    """List everything of the request that is not in the prompt, once, turns as ranges."""
-    turns = layered.history.turns
+def removals(
+    layered: Layered, steps: Ladder, fitted: Fitted
+) -> tuple[tuple[Removal, ...], HistoryReduced | None]:
+    """List everything of the request that is not in the prompt, once, turns as ranges (R147).
+
+    Also says how many turns of the history are missing and over which sequences, None where none is.
+    """
+    history = layered.history
     reasons: dict[str, str] = {}
-    begin = 0
+    begin = steps.gone_through
     for move in steps.moves[: fitted.moves_made]:
         begin = max(begin, move.through)
         reasons.update(dict.fromkeys(move.leaves, move.reason))
-    out = [*layered.history.left_out, *steps.gone]
-    pinned = frozenset(layered.history.pinned)
-    kept = {entry.id for entry in fitted.measured.selection.history if isinstance(entry, Turn)}
-    first_known = max(begin, steps.gone_through)
-    out += _ranges(
-        [
-            (index, "over_budget")
-            for index in range(steps.gone_through, begin)
-            if index not in pinned and turns[index].id not in kept
-        ],
-        turns,
-    )
-    out += _ranges(
-        [
-            (index, reasons.get(f"turn/{turns[index].id}", "over_budget"))
-            for index in range(first_known, len(turns))
-            if turns[index].id not in kept
-        ],
-        turns,
-    )
-    shown = {entry.id for entry in fitted.measured.selection.history if isinstance(entry, SummaryRecord)}
-    for summary in layered.summaries:
-        if summary.id not in shown:
-            out.append(Removal(f"summary/{summary.id}", reasons.get(f"summary/{summary.id}", "not_needed")))
-    cited = {passage.citation_id for passage in fitted.measured.selection.passages}
-    for passage in layered.passages:
-        if passage.citation_id not in cited and not _already(out, f"passage/{passage.citation_id}"):
-            key = f"passage/{passage.citation_id}"
-            out.append(Removal(key, reasons.get(key, "over_budget")))
-    return tuple(out)
+    shown = fitted.measured.selection.history
+    kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}
+    ranges = _missing_turns(history, steps.gone_through, begin, kept, reasons)
+    out = [*history.left_out, *steps.gone]
+    for low, high, reason in ranges:
+        first, last = f"turn/{history.turns[low].id}", f"turn/{history.turns[high - 1].id}"
+        out.append(Removal(first, reason, last if high - low > 1 else None, high - low))
+    items = [f"summary/{summary.id}" for summary in layered.summaries]
+    items += [f"passage/{passage.citation_id}" for passage in layered.passages]
+    present = {f"summary/{entry.id}" for entry in shown if isinstance(entry, SummaryRecord)}
+    present |= {f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages}
+    present |= {entry.id for entry in steps.gone}
+    out += [
+        Removal(key, reasons.get(key, "not_needed" if key.startswith("summary/") else "over_budget"))
+        for key in items
+        if key not in present
+    ]
+    return tuple(out), _reduced(history, ranges)
 
 
-def _already(removed: Sequence[Removal], key: str) -> bool:
-    return any(entry.id == key for entry in removed)
+def _missing_turns(
+    history: History, gone_through: int, begin: int, kept: set[str], reasons: Mapping[str, str]
+) -> list[tuple[int, int, str]]:
+    """Return (start, stop, reason) of every stretch of turns that left; an old stretch costs its pins only."""
+    found: list[tuple[int, int, str]] = []
 
-
-def _ranges(found: Sequence[tuple[int, str]], turns: Sequence[Turn]) -> list[Removal]:
-    out: list[Removal] = []
-    last = -2
-    for index, reason in found:
-        key = f"turn/{turns[index].id}"
-        if out and index == last + 1 and out[-1].reason == reason:
-            out[-1] = replace(out[-1], last_id=key, count=out[-1].count + 1)
+    def add(low: int, high: int, reason: str) -> None:
+        if high <= low:
+            return
+        if found and found[-1][1] == low and found[-1][2] == reason:
+            found[-1] = (found[-1][0], high, reason)
         else:
-            out.append(Removal(key, reason))
-        last = index
-    return out
+            found.append((low, high, reason))
+
+    def between_pins(low: int, high: int, reason: str) -> None:
+        for pin in history.pinned:
+            if low <= pin < high:
+                add(low, pin, reason)
+                low = pin + 1
+        add(low, high, reason)
+
+    if gone_through:
+        between_pins(0, gone_through - 1, "beyond_too_large")
+        add(gone_through - 1, gone_through, "too_large")
+    between_pins(gone_through, begin, "over_budget")
+    for index in range(begin, len(history.turns)):
+        turn_id = history.turns[index].id
+        if turn_id not in kept:
+            add(index, index + 1, reasons.get(f"turn/{turn_id}", "over_budget"))
+    return found
 
 
-def history_reduced(
-    layered: Layered, removed: Sequence[Removal], sequences: Mapping[str, int]
-) -> HistoryReduced | None:
-    """Say how many turns of the history are missing and over which sequences (R147)."""
-    ranges: list[tuple[int, int]] = []
-    count = 0
-    for entry in removed:
-        if entry.id.startswith("turn/") and entry.reason not in (
-            "cancelled",
-            "superseded",
-            "replaced_by_summary",
-        ):
-            count += entry.count
-            ranges.append((sequences[entry.id], sequences[entry.last_id or entry.id]))
-    return HistoryReduced(count, tuple(ranges)) if count else None
+def _reduced(history: History, ranges: Sequence[tuple[int, int, str]]) -> HistoryReduced | None:
+    lost = [(low, high) for low, high, reason in ranges if reason != "replaced_by_summary"]
+    if not lost:
+        return None
+    turns = history.turns
+    return HistoryReduced(
+        removed=sum(high - low for low, high in lost),
+        ranges=tuple((turns[low].sequence, turns[high - 1].sequence) for low, high in lost),
+    )
 
 
 def kept_ids(layered: Layered, fitted: Fitted) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ _ID_LISTS = frozenset({"ids", "generatedIds"})
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Most bytes of a document and of one string, most items of one list (lists of token ids apart)."""
+    """Most bytes of a document and of one string, most items of a list or object (token ids apart)."""
 
     total_bytes: int
     field_bytes: int
@@ -151,14 +151,14 @@ def _refuse_depth_and_length(root: Any, most: int) -> None:
             invalid("$", f"is nested deeper than {MAX_DEPTH} levels")
         inner: list[Any] = []
         for one in level:
-            if type(one) is dict:
+            if len(one) > most:
+                _refuse_long(root, most)
+            elif type(one) is dict:
                 inner += [
                     item
                     for key, item in one.items()
                     if type(item) is dict or (type(item) is list and not _is_token_list(key, item))
                 ]
-            elif len(one) > most:
-                _refuse_long_list(root, most)
             else:
                 inner += [item for item in one if type(item) is dict or type(item) is list]
         level = inner
@@ -168,9 +168,11 @@ def _is_token_list(key: str, items: list[Any]) -> bool:
     return key in _ID_LISTS and all(type(one) is int for one in items)
 
 
-def _refuse_long_list(root: Any, most: int) -> None:
+def _refuse_long(root: Any, most: int) -> None:
     for path, one in _walk(root):
         key = path.rpartition(".")[2]
+        if type(one) is dict and len(one) > most:
+            invalid(path, f"has more than {most} fields")
         if type(one) is list and len(one) > most and not _is_token_list(key, one):
             invalid(path, f"has more than {most} items")
 

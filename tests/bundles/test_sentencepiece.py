@@ -46,19 +46,14 @@ def test_offsets_agree_with_the_librarys_surfaces(bundle_dir: Path, name: str, s
     """At each border the characters before the token are those of the pieces before it."""
     bundle, library = open_folder(bundle_dir / name), native(bundle_dir, name)
     for text in mixed_texts(seed, 25):
-        rows = library.encode(text, return_type="offset_mapping")
+        ranges = library.encode(text, return_type="offset_mapping")["offsets"]
         encoded = bundle.engine.encode(text)
-        begins = [begin for _, (begin, _) in _rows(rows)]
-        ends = [end for _, (_, end) in _rows(rows)]
+        begins, ends = [begin for begin, _ in ranges], [end for _, end in ranges]
         for char in range(len(text)):
             reaching = [i for i, end in enumerate(ends) if end > char or begins[i] >= char]
             expected = (reaching[0], begins[reaching[0]]) if reaching else (len(ends), char)
             assert expected == encoded.token_at(char)
         assert (len(encoded.ids), len(text)) == encoded.token_at(len(text))
-
-
-def _rows(result: object) -> list[tuple[int, tuple[int, int]]]:
-    return [(row["id"], tuple(row["offsets"])) if isinstance(row, dict) else row for row in result]
 
 
 @pytest.mark.parametrize("name", ["mistral-v3-spm", "llama-2-spm"])
@@ -107,18 +102,24 @@ def test_a_user_defined_control_piece_is_switched_off(bundle_dir: Path) -> None:
 
 
 def test_a_cut_or_altered_model_is_refused_by_a_code(bundle_dir: Path) -> None:
-    """Every cut and 200 altered bytes end in a code or in a loaded model, never in another exception."""
+    """Every cut and 50 altered bytes end in a code or in a loaded model, never in another exception."""
     data = (bundle_dir / "litert-spm" / "sentencepiece.model").read_bytes()
     for cut in (1, 3, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(PlannerFault):
             load_sentencepiece(data[:cut], "sentencepiece.model")
-    for position in range(0, 20_000, 100):
+    for position in range(0, 20_000, 400):
         altered = bytearray(data)
         altered[position] ^= 0x55
-        try:
-            load_sentencepiece(bytes(altered), "sentencepiece.model")
-        except PlannerFault as fault:
-            assert fault.code in {"bundle_unsafe", "tokenizer_failed"}
+        assert outcome(bytes(altered)) in {"loaded", "bundle_unsafe", "tokenizer_failed"}
+
+
+def outcome(data: bytes) -> str:
+    """Return how loading ends: loaded, or the code; any other exception passes through."""
+    try:
+        load_sentencepiece(data, "sentencepiece.model")
+    except PlannerFault as fault:
+        return fault.code
+    return "loaded"
 
 
 def test_a_length_beyond_the_file_is_refused_before_anything_is_allocated() -> None:

@@ -1,4 +1,4 @@
-"""A `.model` file of tiktoken ranks gives the ids of the same model's tokenizer.json, or is refused by name."""
+"""tiktoken ranks in a `.model` file: the ids of the same model's tokenizer.json, or a refusal by name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_ranks_without_a_known_splitting_rule_are_refused_by_class(folder: Path,
     """The ranks do not say how text is split; a class of its own code is not guessed."""
     for name in ("tokenizer.model", "chat_template.jinja"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "TikTokenTokenizer"}', encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "TikTokenTokenizer"}', encoding="utf-8"
+    )
     with pytest.raises(PlannerFault, match=r"format_not_supported: .*'TikTokenTokenizer'"):
         open_folder(tmp_path)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.hf_folder import open_folder
@@ -125,7 +125,7 @@ def test_a_composed_letter_straddles_a_border_inside_it(opened: Callable[[str], 
 def test_trimmed_offsets_do_not_hide_a_straddling_space() -> None:
     """A post-processor that trims offsets is switched off: ' a' straddles the border before 'a'."""
     tokenizer = tiny()
-    tokenizer.post_processor = __import__("tokenizers").processors.ByteLevel(trim_offsets=True)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     vocabulary = tokenizer.get_vocab()
     assert "Ġa" not in vocabulary
     engine = TokenizersEngine.from_bytes(tokenizer.to_str().encode())
@@ -255,7 +255,8 @@ def test_longest_token_is_unknown_where_a_token_may_cover_anything(
 
 
 @pytest.mark.parametrize(
-    ("name", "rule"), [("qwen3-0.6b", None), ("phi-3-mini", "each_stretch"), ("mistral-v1-fast", "each_stretch")]
+    ("name", "rule"),
+    [("qwen3-0.6b", None), ("phi-3-mini", "each_stretch"), ("mistral-v1-fast", "each_stretch")],
 )
 def test_the_manifest_names_the_prefix_rule(
     opened: Callable[[str], FolderBundle], name: str, rule: str | None
@@ -269,7 +270,8 @@ def test_a_tokenizer_that_treats_the_first_stretch_apart_is_encoded_whole(tmp_pa
     tokenizer = tiny()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     manifest = open_folder(write_folder(tmp_path / "m", tokenizer)).manifest
-    assert ("whole", "first_stretch") == (manifest.encode_mode, manifest.prefix_space)
+    assert manifest.encode_mode == "whole"
+    assert manifest.prefix_space == "first_stretch"
 
 
 @pytest.mark.parametrize("other", ["<|end|>!", "|end", ">x", "y<"])

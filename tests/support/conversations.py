@@ -154,9 +154,9 @@ def _loop(writer: Writer, tools: Sequence[Any], shape: str, parallel: int = 1) -
         content = None
         writer.features.add("null_content")
     message: Message = {"role": "assistant", "content": content, "tool_calls": calls}
-    if shape in {"reasoning", "mixed"} and not content:
+    if shape == "open_loop" or (shape == "mixed" and random_.random() < 0.5):
         message["reasoning_content"] = writer.text(10)
-        writer.features.add("reasoning")
+        writer.features.add("reasoning_beside_call")
     messages = [message]
     for item in calls:
         empty = shape == "empty_result" or (shape == "mixed" and random_.random() < 0.2)
@@ -241,7 +241,7 @@ def required_features(*, tools: bool = True) -> tuple[str, ...]:
         return always
     return (
         *always, "parallel_2", "parallel_3", "parallel_4", "empty_result", "open_loop", "text_beside_call",
-        "null_content", "arguments_text", "arguments_object",
+        "null_content", "arguments_text", "arguments_object", "reasoning_beside_call",
     )  # fmt: skip
 
 

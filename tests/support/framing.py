@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import string
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.reference import CannotRender, ReferenceBundle
-from tests.support.twin import Verdict
 
 Message = dict[str, Any]
 CONCESSIONS = ("serialise_parallel_calls", "omit_text_beside_call", "join_same_role")
@@ -22,14 +23,19 @@ _TOOL = {"type": "function", "function": {"name": "probe_tool", "description": "
 
 
 def nine_alphanumerics(call_id: str) -> str:
-    """Default alias of a call id: the first nine hexadecimal digits of its sha256, nine as they are.
+    """The documented alias of a call id: nine alphanumerics stay, else nine base-62 digits of its digest.
+
+    The first eight bytes of the sha256 are one big-endian number, written in 0-9A-Za-z with the least
+    significant digit first.
 
     >>> nine_alphanumerics("abcdefgh1")
     'abcdefgh1'
     """
-    if len(call_id) == 9 and call_id.isascii() and call_id.isalnum():
+    if re.fullmatch(r"[0-9A-Za-z]{9}", call_id):
         return call_id
-    return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+    number = int(hashlib.sha256(call_id.encode()).hexdigest()[:16], 16)
+    letters = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    return "".join(letters[number // 62**place % 62] for place in range(9))
 
 
 def user(text: str) -> Message:
@@ -187,45 +193,14 @@ def _normal_call(item: Message, traits: Traits, alias: Any) -> Message:
     return {**item, "id": alias(item["id"]) if traits.alias_ids else item["id"], "function": function}
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What a plan of a whole list must be: `ids` where the reference renders every piece, else None.
-
-    `raw` tells that no normalisation changed the render, so the reference saw the list as it was given.
-    """
-
-    ids: tuple[int, ...] | None
-    raw: bool
-    verdict: Verdict
-
-
-def expected(
-    bundle: ReferenceBundle, traits: Traits, messages: Sequence[Message], tools: Sequence[Any] | None,
-    *, alias: Any = nine_alphanumerics, **options: Any,
-) -> Expected:  # fmt: skip
-    """Return the reference's answer for a whole list, without concessions (the parity tests compare it)."""
-    framed = normalise(messages, traits, alias)
-    verdict = bundle.carries(framed, tools, **options)
-    if not verdict.carried:
-        return Expected(None, framed == list(messages), verdict)
-    text = bundle.render(framed, tools, **options)
-    raw = framed == list(messages)
-    if not raw:
-        try:
-            raw = bundle.render(messages, tools, **options) == text
-        except CannotRender:
-            raw = False
-    return Expected(tuple(bundle.encode(text)), raw, verdict)
-
-
 def has_parallel(message: Message) -> bool:
     """Tell if a message makes two or more calls."""
     return len(message.get("tool_calls") or ()) > 1
 
 
 def has_text_beside_call(message: Message) -> bool:
-    """Tell if a message has calls and a text that is not empty."""
-    return bool(message.get("tool_calls")) and bool(message.get("content"))
+    """Tell if a message has calls and a text of more than whitespace."""
+    return bool(message.get("tool_calls")) and bool((message.get("content") or "").strip())
 
 
 def joins_previous(messages: Sequence[Message], at: int) -> bool:
@@ -277,7 +252,8 @@ def concede(
             out += [piece for _, piece in pieces]
             source += [place for place, _ in pieces]
         elif joins_previous(messages, begin) and allowed("join_same_role", begin):
-            out[-1] = {**out[-1], "content": f"{out[-1]['content']}\n\n{message['content']}"}
+            texts = (out[-1]["content"], message["content"])
+            out[-1] = {**out[-1], "content": "\n\n".join(text for text in texts if text)}
         else:
             out.append(message)
             source.append(begin)

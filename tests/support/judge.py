@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.support.blame import blame
 from tests.support.dialogues import Dialogue
+from tests.support.expected import rewritten
 from tests.support.framing import (
     CONCESSIONS,
     Conceded,
@@ -70,16 +71,18 @@ class Judge:
     window, reserve, margin  tokens; the room is what is left of the window
     concessions              those the request allows by name
     alias                    call id -> nine alphanumerics, for templates that restrict ids
+    rewrites                 those the manifest of a certified template names
     """
 
     def __init__(
         self, bundle: ReferenceBundle, *, window: int = 8192, reserve: int = 512, margin: int = 1,
         concessions: Sequence[str] = (), alias: Callable[[str], str] = nine_alphanumerics,
+        rewrites: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.bundle = bundle
         self.window = min(window, bundle.context_tokens or window)
         self.room = self.window - reserve - margin
-        self.alias = alias
+        self.alias, self.rewrites = alias, tuple(rewrites)
         self.allowed = frozenset(concessions)
         self._verdicts: dict[str, Verdict] = {}
 
@@ -101,13 +104,17 @@ class Judge:
             known = self._verdicts[key] = self.bundle.carries(messages, tools or None)
         return known
 
+    def ids(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        """Return the reference's ids of a framed list. Raises CannotRender."""
+        return self.bundle.ids(rewritten(messages, self.rewrites), tools)
+
     def rung(self, dialogue: Dialogue, first: int) -> Rung:
         """Measure one rung: exact ids where it is carried, else its carried form."""
         framed = self.framed(dialogue, first)
         verdict = self.verdict(framed.messages, dialogue.tools)
         if verdict.carried:
             try:
-                ids = tuple(self.bundle.ids(framed.messages, dialogue.tools))
+                ids = tuple(self.ids(framed.messages, dialogue.tools))
                 return Rung(first, len(ids), verdict, ids)
             except CannotRender as failure:
                 verdict = Verdict(raised=failure.kind)
@@ -117,7 +124,7 @@ class Judge:
         """Count a rung the template cannot carry: with all concessions, else the sum of its texts."""
         framed = self.framed(dialogue, first, CONCESSIONS)
         try:
-            framing = len(self.bundle.ids(framed.messages, dialogue.tools))
+            framing = len(self.ids(framed.messages, dialogue.tools))
         except CannotRender:
             return self.sum_of_texts(dialogue, first)
         return framing + sum(self._count(text) for text in framed.omitted)

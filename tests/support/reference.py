@@ -6,6 +6,7 @@ bundle's variables and a frozen clock; encoding through `reference_tokenizers`.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ class ReferenceBundle:
     tokenizer     path of a tokenizer file that stands elsewhere
     variables     strings the template reads, over what the folder says
     prefix_space  rule of sentencepiece stretches, as the manifest names it
+    context_tokens  context the manifest states, over what the folder says
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class ReferenceBundle:
         tokenizer: Path | None = None,
         variables: Mapping[str, str] | None = None,
         prefix_space: str = "library",
+        context_tokens: int | None = None,
     ) -> None:
         self.folder, self.name = folder, folder.name
+        self._context_tokens = context_tokens
         self._tokenizer_path, self._prefix_space = tokenizer, prefix_space
         path = folder / "tokenizer_config.json"
         self.config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -83,7 +87,7 @@ class ReferenceBundle:
     @property
     def context_tokens(self) -> int | None:
         """Context the folder states, or None where it says nothing usable."""
-        stated = self.config.get("model_max_length")
+        stated = self._context_tokens or self.config.get("model_max_length")
         return stated if isinstance(stated, int) and 0 < stated < SENTINEL_LENGTH else None
 
     @cached_property
@@ -151,6 +155,31 @@ class ReferenceBundle:
         except CannotRender as failure:
             return Verdict(raised=failure.kind)
         return Verdict(missing=missing_pieces(twin, text))
+
+
+def shipped_reference(root: Path, name: str) -> ReferenceBundle:
+    """Open a shipped bundle: files of `root`/<name>, or of the installed distribution its manifest names.
+
+    Raises importlib.metadata.PackageNotFoundError where that distribution is not installed.
+    """
+    folder = root / name
+    manifest = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
+    origin, own = manifest.get("origin") or {}, folder
+    if "distribution" in origin:
+        own = Path(str(importlib.metadata.distribution(origin["distribution"]).locate_file(origin["folder"])))
+    paths = [
+        (folder if entry.get("place", "origin") == "folder" else own) / entry["path"]
+        for entry in manifest["files"]
+    ]
+    kinds = ("tokenizer.json", "tekken", "vocab.json")
+    tokenizer = next((path for path in paths if path.name.startswith(kinds)), None)
+    template = next((path for path in paths if path.suffix == ".jinja"), None)
+    made = ReferenceBundle(
+        own, template=template, tokenizer=tokenizer, variables=manifest.get("variables") or {},
+        context_tokens=manifest.get("contextTokens"),
+    )  # fmt: skip
+    made.name = name
+    return made
 
 
 def bundles_below(root: Path) -> list[str]:

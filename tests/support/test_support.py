@@ -14,12 +14,12 @@ import pytest
 from tests.oracles import account, scan, suffix
 from tests.support import cases, conversations, dialogues
 from tests.support.dirty import CHANNELS, PLACEMENTS, channels, dirty, full_width
+from tests.support.expected import expected
 from tests.support.framing import (
     CONCESSIONS,
     assistant,
     call,
     concede,
-    expected,
     measure_traits,
     result,
     user,

@@ -76,7 +76,7 @@ def test_R39_limits_must_be_valid(fields: dict[str, Any], path: str) -> None:
 
 
 def test_R39_the_nearest_legal_limits_pass() -> None:
-    """A reserve of 0 and a margin of 0 are allowed by name; the limit needs one token more than the reserve."""
+    """Reserve 0 and margin 0 are allowed by name; the limit needs one token more than the reserve."""
     check_request(replace(BASE, max_input_tokens=332, reserved_output_tokens=331, safety_margin_tokens=0))
     check_request(replace(BASE, max_input_tokens=1, reserved_output_tokens=0))
 
@@ -147,8 +147,10 @@ def test_a_broken_part_is_refused_at_its_path(fields: dict[str, Any], path: str)
         (turn(replace(USER, tool_result=ToolResult("c", ""))), ".messages[0].toolResult"),
         (turn(USER, call("c"), replace(result("c"), text="x")), ".messages[2].text"),
         (turn(replace(USER, tool_calls=(ToolCall("c", "f", {}),))), ".messages[0].toolCalls"),
-        (turn(USER, Message("assistant", tool_calls=(ToolCall("c", "f", None),))), ".messages[1].toolCalls[0].arguments"),
-        (turn(USER, Message("assistant", tool_calls=(ToolCall("c", "f g", {}),))), ".messages[1].toolCalls[0].name"),
+        (turn(USER, Message("assistant", tool_calls=(ToolCall("c", "f", None),))),
+         ".messages[1].toolCalls[0].arguments"),
+        (turn(USER, Message("assistant", tool_calls=(ToolCall("c", "f g", {}),))),
+         ".messages[1].toolCalls[0].name"),
         (turn(USER, Message("assistant", tool_calls=(ToolCall("c", "f", {"a": [float("inf")]}),))),
          ".messages[1].toolCalls[0].arguments"),
         (turn(replace(USER, parts=(Part("text", "y"),))), ".messages[0].parts"),
@@ -191,7 +193,7 @@ def test_a_broken_turn_is_refused_at_its_path(broken: Turn, path: str) -> None:
     ],
 )
 def test_the_nearest_legal_turns_pass(good: Turn) -> None:
-    """Order of parallel results, reuse of an answered id, unchosen candidates, unanswered and cancelled turns."""
+    """Results in any order, an answered id again, unchosen candidates, unanswered and cancelled turns."""
     check_request(replace(BASE, turns=(good,)))
 
 
@@ -231,9 +233,11 @@ OPEN = turn(USER, call("c"), result("c"), state="open", id="t9", sequence=9)
         (CurrentRequest(text="x", turn_id="t9"), (OPEN,), "invalid-input: $.request.turnId"),
         (CurrentRequest(text="x", turn_id="t1"), (turn(USER),), "invalid-input: $.request.turnId"),
         (CurrentRequest(text="x"), (turn(state="open"),), "invalid-input: $.turns[0].messages"),
-        (CurrentRequest(text="x", turn_id="t1"), (turn(state="open"), OPEN), "invalid-input: $.request.turnId"),
+        (CurrentRequest(text="x", turn_id="t1"), (turn(state="open"), OPEN),
+         "invalid-input: $.request.turnId"),
         (CurrentRequest(turn_id="t7"), (OPEN,), "invalid-input: $.request.turnId"),
-        (CurrentRequest(turn_id="t8"), (OPEN, replace(OPEN, id="t8", sequence=8)), "invalid-input: $.request.turnId"),
+        (CurrentRequest(turn_id="t8"), (OPEN, replace(OPEN, id="t8", sequence=8)),
+         "invalid-input: $.request.turnId"),
         (CurrentRequest(turn_id="t1"), (turn(USER, ANSWER),), "invalid-input: $.request.turnId"),
         (CurrentRequest(), (turn(Message("user", text=""), state="open"),), "invalid-input: $.request"),
         (CurrentRequest(), (turn(ANSWER, USER, state="open"),), "invalid-input: $.request"),
@@ -246,7 +250,7 @@ OPEN = turn(USER, call("c"), result("c"), state="open", id="t9", sequence=9)
 def test_the_request_says_exactly_one_thing_to_answer(
     question: CurrentRequest, turns: tuple[Turn, ...], refused: str | None
 ) -> None:
-    """`text` asks anew, its absence continues the newest open turn; everything between is refused (design §2)."""
+    """`text` asks anew, its absence continues the newest open turn; all between is refused (design.md §2)."""
     request = replace(BASE, request=question, turns=turns)
     if refused is None:
         check_request(request)

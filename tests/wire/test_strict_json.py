@@ -49,6 +49,7 @@ def refusal(data: bytes) -> str:
         (b'{"text": "' + b"a" * (1024 * 1024 + 1) + b'"}', "$.text: is a string of more than 1048576 bytes"),
         (b'{"messages": [' + b"0," * 20_000 + b"0]}", "$.messages: has more than 20000 items"),
         (b'{"previous": {"ids": [' + b"0," * 20_000 + b'""]}}', "$.previous.ids: has more than 20000 items"),
+        (b"{" + b",".join(b'"%d":0' % n for n in range(20_001)) + b"}", "$: has more than 20000 fields"),
         (b" " * (4 * 1024 * 1024) + b"1", "$: is larger than 4194304 bytes"),
     ],
 )

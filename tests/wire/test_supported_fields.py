@@ -25,9 +25,10 @@ from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolR
 from planner.values.unsupported import ROWS, check_supported
 
 BUILT = {
-    "PlanRequest": "model_bundle_id request conversation_id generation revision policy_version max_input_tokens "
-    "tier_id reserved_output_tokens safety_margin_tokens policy data_scope preferences tools output_schema turns "
-    "passages now previous candidate_id app_version template_options options schema_version",
+    "PlanRequest": "model_bundle_id request conversation_id generation revision policy_version "
+    "max_input_tokens tier_id reserved_output_tokens safety_margin_tokens policy data_scope preferences "
+    "tools output_schema turns passages now previous candidate_id app_version template_options options "
+    "schema_version",
     "CurrentRequest": "id turn_id text required_parameters",
     "TextItem": "id text",
     "Tool": "id declaration",

@@ -1,0 +1,136 @@
+"""From a command line to an answer: which bundle, which request or chat, what the options override."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from planner.cli.failure import usage
+from planner.cli.files import STDIO, cache_folder, read_input, user_folder
+from planner.values.request import CONCESSIONS, Options, PlanRequest
+
+if TYPE_CHECKING:
+    from planner.bundles.bundle import FolderBundle
+    from planner.planner import Planner
+    from planner.values.plan import Plan, Refusal
+    from planner.wire.chat import Chat
+
+DEFAULT_BUNDLE = "qwen3-0.6b"
+F = TypeVar("F", bound=Callable[..., Any])
+
+BUNDLE_HELP = "A bundle id (see planner bundle list) or the path of a model folder."
+
+
+def overriding(function: F) -> F:
+    """Add the options that override fields of a request."""
+    for option in reversed((
+        click.option("--bundle", metavar="ID|PATH", help=BUNDLE_HELP),
+        click.option("--window", type=click.IntRange(min=1), metavar="N",
+                     help="Tokens that prompt and answer share; overrides maxInputTokens and tierId."),
+        click.option("--reserve", type=click.IntRange(min=0), metavar="N",
+                     help="Tokens kept free for the answer; overrides reservedOutputTokens."),
+        click.option("--allow", type=click.Choice(CONCESSIONS), multiple=True, metavar="CONCESSION",
+                     help=f"Allow one reshaping step, may be repeated: {', '.join(CONCESSIONS)}."),
+        click.option("--now", metavar="INSTANT",
+                     help="The clock that templates and date rules see, such as 2026-11-30T16:30:00Z."),
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What stood on the command line; None or empty leaves the request as it is."""
+
+    bundle: str | None = None
+    window: int | None = None
+    reserve: int | None = None
+    allow: tuple[str, ...] = ()
+    now: str | None = None
+
+    @classmethod
+    def taken_from(cls, given: dict[str, Any]) -> Overrides:
+        """Take these options out of the parameters of a command."""
+        return cls(**{name: given.pop(name) for name in ("bundle", "window", "reserve", "allow", "now")})
+
+    def apply(self, request: PlanRequest, bundle_id: str) -> PlanRequest:
+        """Return the request with the overrides in it."""
+        changes: dict[str, Any] = {"model_bundle_id": bundle_id}
+        if self.window is not None:
+            changes |= {"max_input_tokens": self.window, "tier_id": None}
+        if self.reserve is not None:
+            changes |= {"reserved_output_tokens": self.reserve, "reserved_output": None}
+        if self.now is not None:
+            changes["now"] = self.now
+        if self.allow:
+            allowed = tuple(dict.fromkeys((*request.options.concessions, *self.allow)))
+            changes["options"] = replace(request.options, concessions=allowed)
+        return replace(request, **changes)
+
+
+def open_named(ref: str | Path) -> FolderBundle:
+    """Open a bundle with the user's folders. Raises PlannerFault as `open_bundle` does."""
+    from planner.bundles.open import open_bundle
+
+    return open_bundle(ref, user_folder=user_folder(), cache_dir=cache_folder())
+
+
+def planner_for(ref: str | Path) -> Planner:
+    """Return a planner of one opened bundle. Raises PlannerFault as `open_bundle` does."""
+    from planner.planner import Planner
+
+    return Planner(open_named(ref))
+
+
+def read_request(name: str) -> PlanRequest:
+    """Read a request file or stdin. Raises RefusalSignal invalid-input, PlannerFault file_not_readable."""
+    from planner.wire.parse import parse_request
+    from planner.wire.strict_json import REQUEST_BOUNDS
+
+    data = read_input(name, REQUEST_BOUNDS.total_bytes)
+    return parse_request(data, base=None if name == STDIO else Path(name).resolve().parent)
+
+
+def read_chat(name: str, tools: str | None) -> Chat:
+    """Read a chat file and a file of tools; one of the two may be stdin.
+
+    Raises RefusalSignal invalid-input, PlannerFault file_not_readable.
+    """
+    from planner.wire.chat import parse_chat
+    from planner.wire.strict_json import REQUEST_BOUNDS
+
+    if name == STDIO and tools == STDIO:
+        raise usage("--chat and --tools cannot both be read from stdin")
+    limit = REQUEST_BOUNDS.total_bytes
+    return parse_chat(read_input(name, limit), None if tools is None else read_input(tools, limit))
+
+
+def plan_request(name: str, overrides: Overrides) -> Plan | Refusal:
+    """Plan a request file. Raises what reading and opening raise."""
+    return plan_value(read_request(name), overrides)
+
+
+def plan_value(request: PlanRequest, overrides: Overrides) -> Plan | Refusal:
+    """Plan a request value with overrides. Raises PlannerFault."""
+    planner = planner_for(overrides.bundle or request.model_bundle_id)
+    return planner.plan(overrides.apply(request, planner.bundle_id))
+
+
+def plan_chat(name: str, tools: str | None, overrides: Overrides) -> Plan | Refusal:
+    """Plan an OpenAI-style chat file. Raises what reading and opening raise."""
+    chat = read_chat(name, tools)
+    planner = planner_for(overrides.bundle or DEFAULT_BUNDLE)
+    reserve = overrides.reserve
+    return planner.plan(
+        messages=chat.messages,
+        tools=chat.tools,
+        max_tokens=chat.max_tokens if reserve is None else None,
+        max_completion_tokens=chat.max_completion_tokens if reserve is None else reserve,
+        max_input_tokens=overrides.window,
+        now=overrides.now,
+        options=Options(concessions=overrides.allow),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,105 @@
+"""The command `planner`: a lazy group; a command's file is imported only when that command runs.
+
+Exit codes: 0 accepted, 2 refused, invalid or environment (one line on stderr), 1 only for a bug of ours, and
+130 after an interrupt as in every shell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from planner import __version__
+
+COMMANDS = {
+    "plan": "Plan one call: which token ids go to the model, what was left out and why.",
+    "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
+    "explain": "Say what happened to every id of a plan, or what another window would change.",
+    "bundle": "List, show and check model bundles.",
+    "doctor": "Show versions, folders and what is weaker on this machine.",
+    "reasons": "Explain every code a plan, refusal or fault may carry.",
+    "schema": "Print the JSON Schema of a request.",
+    "demo": "Plan the demo conversation and draw its account.",
+}
+"""Name to short help, so that `planner --help` imports no command; a test compares it with the commands."""
+
+EPILOG = """\b
+Start here:
+  planner demo
+  planner plan REQUEST.json --bundle qwen3-0.6b
+  planner plan --chat CHAT.json --tools TOOLS.json --window 8192
+  echo -n "Hello" | planner count -
+
+Exit 0: accepted. Exit 2: refused, invalid, or this machine lacks something; one line says which.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in `planner/cli/<name>.py` under the name `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(f"planner.cli.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="planner", message="%(prog)s %(version)s")
+def group() -> None:
+    """Exactly which token ids go to the model, what was left out and why.
+
+    A conversation, a policy and tools go in; a plan comes out that a model with a small window can run, or a
+    refusal that says what does not fit. Every plan carries a receipt that proves it later.
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; nothing but the code leaves this function."""
+    try:
+        code: Any = group.main(
+            args=None if arguments is None else list(arguments), prog_name="planner", standalone_mode=False
+        )
+        # A full disk or a closed pipe shows here at the latest, not in the interpreter's shutdown.
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except Exception as error:
+        from planner.cli.failure import report
+
+        return report(error)
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Be the console script: run the command line of this process and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # A folder's name may hold characters the terminal cannot show; they must not become a bug of ours.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    code = run()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What could not be written was reported; the interpreter must not try again while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
