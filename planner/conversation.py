@@ -16,7 +16,7 @@ from planner.pipeline import Job, Stores, refuse, run
 from planner.steps.recall import own_turn
 from planner.steps.seal import Sealing
 from planner.values.check import check_frame, check_question, check_turn
-from planner.values.digest import TurnChain, canonical, request_digest
+from planner.values.digest import FieldDigests, TurnChain, canonical, request_digest
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
@@ -48,6 +48,8 @@ class Conversation:
         self._ids: set[str] = set()
         self._message_ids: set[str] = set()
         self._stores: dict[bytes, Stores] = {}
+        self._digests = FieldDigests()
+        self._checked: PlanRequest | None = None
         self._lock = threading.Lock()
 
     @property
@@ -134,14 +136,15 @@ class Conversation:
         try:
             if request.turns:
                 raise RefusalSignal("invalid-input", "$.turns: a conversation brings its own")
-            check_frame(request)
+            check_frame(request, self._checked)
+            self._checked = request
             self._check_question(request)
             check_supported_frame(request)
         except RefusalSignal as signal:
             return refuse(Sealing(request, None, None, self._digest_key), signal)
         turns = (self._chains[-1] if self._chains else TurnChain()).value()
         sealing = Sealing(
-            request, self._encoder.bundle.manifest, request_digest(request, turns), self._digest_key
+            request, self._encoder.bundle.manifest, request_digest(request, turns, self._digests), self._digest_key
         )
         try:
             history = self._history(request)

@@ -28,6 +28,7 @@ from planner.steps.seal import (
     removals,
 )
 from planner.steps.sizes import Sizes, SizeStore
+from planner.steps.splice import FrozenStore
 from planner.steps.sticky import lower
 from planner.steps.window import Resolved, resolve_window
 from planner.values.account import Account
@@ -49,12 +50,14 @@ class Stores:
     framed: FrameStore = field(default_factory=FrameStore)
     carried: FrameStore = field(default_factory=FrameStore)
     sizes: SizeStore = field(default_factory=SizeStore)
+    frozen: FrozenStore = field(default_factory=FrozenStore)
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""
         self.framed.turns.pop(turn_id, None)
         self.carried.turns.pop(turn_id, None)
         self.sizes.turns.pop(turn_id, None)
+        self.frozen.turns.pop(turn_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
 def _measurer(job: Job, layered: Layered, counters: Counters) -> Measurer:
     allowed = {*job.request.options.concessions, *job.encoder.bundle.manifest.concessions}
     framing = Framing(job.encoder.bundle.profile, frozenset(allowed), own)
-    stores = (job.stores.framed, job.stores.carried)
+    stores = (job.stores.framed, job.stores.carried, job.stores.frozen)
     return make_measurer(job.encoder, layered, framing, job.request, counters, stores)
 
 
@@ -188,11 +191,11 @@ def _seal(
         problem = measured.problem
         raise RefusalSignal(problem.reason, problem.detail, concession=problem.concession)
     framed, encoding = measured.framed, measured.encoding
-    if framed is None or encoding is None or encoding.assembled is None or encoding.rendered is None:
+    if framed is None or encoding is None or encoding.assembled is None:
         raise AssertionError("a fitting rung without a prompt")
     if encoding.ambiguous:
         raise RefusalSignal("attribution_lost", encoding.ambiguous[0].item)
-    if request.options.mode == "text":
+    if encoding.rendered is not None and request.options.mode == "text":
         refuse_control_text(encoding.rendered, job.encoder.guards)
     assembled = encoding.assembled
     figures = account(assembled, request, resolved.window)
@@ -214,7 +217,7 @@ def _seal(
         kept=kept,
         removed=removed,
         max_output_tokens=resolved.window.reserved + max(0, room),
-        prompt=encoding.rendered.text,
+        prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
     )

@@ -84,7 +84,7 @@ class SentencePieceEngine:
         )
         pairs = read_offsets(data)
         begins = characters_of_bytes(text, [begin for begin, _ in pairs])
-        return begins, characters_of_bytes(text, [end for _, end in pairs], upward=True)
+        return begins, characters_of_bytes(text, [end for _, end in pairs])
 
 
 def _switched(data: bytes, facts: ModelFacts, control_tokens: Sequence[ControlToken]) -> bytes:

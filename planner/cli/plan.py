@@ -59,7 +59,7 @@ def command(request: str | None, **given: Any) -> int:
         from planner.cli.draw import draw_plan
 
         draw_plan(answer)
-    return 0 if answer.accepted else _refused(answer, quiet=given["as_json"])
+    return 0 if answer.accepted else _refused(answer, quiet=given["as_json"] or given["ids"] == STDIO)
 
 
 _OUTPUTS = ("receipt", "plan_file", "ids", "prompt")

@@ -37,8 +37,12 @@ def conserve(
 
     Optional text is only searched for where it spells a control string: unowned it would be obeyed.
     """
-    found = _pieces_by_leaf(rendered)
-    missing = [leaf for leaf in leaves if leaf.text and not _kept(leaf, found.get(leaf), profile)]
+    whole, found = _pieces_by_leaf(rendered)
+    missing = [
+        leaf
+        for leaf in leaves
+        if (leaf not in whole or leaf in found) and leaf.text and not _kept(leaf, whole, found, profile)
+    ]
     if not missing:
         return Conserved(rendered, (), (), ())
     wanted = [leaf for leaf in missing if leaf.required or spells_control(leaf.text)]
@@ -51,42 +55,48 @@ def conserve(
     return Conserved(rendered, lost, detail, tuple(ambiguous))
 
 
-def _pieces_by_leaf(rendered: Rendered) -> dict[Leaf, list[str]]:
+def _pieces_by_leaf(rendered: Rendered) -> tuple[set[Leaf], dict[Leaf, list[str]]]:
+    """Return the leaves printed whole as they are, and what else was printed of any leaf."""
+    whole: set[Leaf] = set()
     found: dict[Leaf, list[str]] = {}
     text = rendered.text
     at = 0
     for owner, length in rendered.spans:
         if owner is not None and owner.text:
-            piece = text[at : at + length]
-            pieces = found.get(owner)
-            if pieces is None:
-                found[owner] = [piece]
+            if length == len(owner.text) and text.startswith(owner.text, at):
+                whole.add(owner)
             else:
-                pieces.append(piece)
+                found.setdefault(owner, []).append(text[at : at + length])
         at += length
-    return found
+    return whole, found
 
 
-def _kept(leaf: Leaf, pieces: list[str] | None, profile: TemplateProfile) -> bool:
-    if pieces is not None and len(pieces) == 1 and pieces[0] == leaf.text:
-        return True
+def _kept(leaf: Leaf, whole: set[Leaf], found: Mapping[Leaf, list[str]], profile: TemplateProfile) -> bool:
+    pieces = found.get(leaf)
+    if pieces is None and not leaf.required:
+        return False
     accept = _acceptor(leaf, profile)
     if pieces is None:
         return accept("")
-    return accept("".join(pieces)) or all(map(accept, pieces))
+    return all(map(accept, pieces)) or (leaf not in whole and accept("".join(pieces)))
 
 
 def _acceptor(leaf: Leaf, profile: TemplateProfile) -> Callable[[str], bool]:
     trims = profile.trims.get(_trim_role(leaf), Trims())
-    forms = _forms(leaf.text)
+    text = leaf.text
+    forms: list[str] = []
     parsed = [entry for entry in profile.parsed_strings if entry.role == _trim_role(leaf)]
 
     def accept(got: str) -> bool:
+        if got == text or _trimmed(got, text, trims):
+            return True
+        if not forms:
+            forms.extend(_forms(text))
         return (
             got in forms
             or any(_repeated(got, form) for form in forms)
             or any(_trimmed(got, form, trims) for form in forms)
-            or _left_of_parsed(got, leaf.text, parsed)
+            or _left_of_parsed(got, text, parsed)
         )
 
     return accept

@@ -45,6 +45,7 @@ class Encoder:
     def __init__(self, bundle: Bundle, cache_bytes: int | None = None) -> None:
         """Prepare; the tokenizer is loaded when the first run is encoded."""
         self.bundle = bundle
+        self.splicing = True
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
         self.cache = RunCache(bundle, self.guards, **extra)

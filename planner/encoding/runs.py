@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.encoding.guards import WHITESPACE, Guards
@@ -111,6 +110,7 @@ class Assembled:
     spans: list[tuple[str, int]] = field(default_factory=list)
     control_ids: int = 0
     neutralised: int = 0
+    neutral_at: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Assembler:
@@ -152,7 +152,9 @@ class _Assembler:
         if run_text:
             run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
             out.ids.extend(run.ids)
-            out.neutralised += run.neutralised
+            if run.neutralised:
+                out.neutralised += run.neutralised
+                out.neutral_at.append((index, run.neutralised))
         inside = 0
         shared = False
         before = 0
@@ -216,12 +218,13 @@ def assemble(
 ) -> Assembled:
     """Encode a tracked render: control tokens where the template wrote them, one encode per run between.
 
-    Refuses control_token_forged (see RunCache.encode). `keep_spans` also lists (item, tokens) in order.
+    Neighbouring spans have different owners, so a control token spelled by several literals and a role is
+    one stretch. Refuses control_token_forged (see RunCache.encode). `keep_spans` also lists (item, tokens) in order.
     """
     work = _Assembler(guards, cache, counters, keep_spans)
     text = rendered.text
     at = 0
-    for owner, length in _joined(rendered.spans):
+    for owner, length in rendered.spans:
         if owner is not None:
             work.add(owner, length)
             at += length
@@ -238,14 +241,3 @@ def assemble(
         at += length
     work.flush(text, at, trim_right=False)
     return work.out
-
-
-def _joined(spans: Sequence[tuple[Leaf | None, int]]) -> list[tuple[Leaf | None, int]]:
-    # Roles are plain text and stand between literals: a control token may be spelled by several of them.
-    out: list[tuple[Leaf | None, int]] = []
-    for owner, length in spans:
-        if owner is None and out and out[-1][0] is None:
-            out[-1] = (None, out[-1][1] + length)
-        else:
-            out.append((owner, length))
-    return out

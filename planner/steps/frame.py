@@ -124,6 +124,10 @@ class Framer:
         self._open: FramedTurn | None = None
         self._turns = turns
 
+    def fixed_key(self) -> tuple[Any, ...]:
+        """Return what the system message and the tools were framed from."""
+        return self._fixed.system_of, self._fixed.tools_of
+
     def with_layered(self, layered: Layered) -> Framer:
         """Return a framer of another layering that shares the framed turns."""
         return Framer(layered, self.framing, self.options, self.now, self._turns, self._fixed)
@@ -183,6 +187,20 @@ class Framer:
             flags=frozenset().union(*(part.flags for _, part in parts)),
             neighbours={} if joined else _neighbours(parts),
         )  # fmt: skip
+
+    def describe(self, selection: Selection, end: Framed) -> Framed:
+        """Return what framing a whole selection says about its turns, over the inputs of its rendered end."""
+        parts = [(entry.id, self.turn(entry)) for entry in selection.history if isinstance(entry, Turn)]
+        parts.append((self.layered.open_turn.id, self.open_turn()))
+        return Framed(
+            inputs=end.inputs,
+            omitted=(),
+            turns=tuple(parts),
+            used=_used(parts, {}),
+            aliased=sum(part.aliased for _, part in parts),
+            flags=frozenset().union(*(part.flags for _, part in parts)),
+            neighbours={},
+        )
 
     def _lines(self) -> list[str | Leaf]:
         out: list[str | Leaf] = []

@@ -190,7 +190,7 @@ class _TurnFramer:
                 self.note("omit_text_beside_call", message)
                 text = ""
         if message.reasoning is not None:
-            self.reasoning(message, out)
+            self.reasoning(message, out, beside_text=bool(calls and text.strip()))
         leaf = self.leaf(message, "assistant_text", text, path="beside_call" if calls else "")
         out["content"] = self.content(self.owned(leaf))
         if calls:
@@ -199,9 +199,10 @@ class _TurnFramer:
             ]
         return out
 
-    def reasoning(self, message: Message, out: dict[str, Any]) -> None:
+    def reasoning(self, message: Message, out: dict[str, Any], *, beside_text: bool) -> None:
         self.shapes.add("reasoning")
-        if self.profile.reasoning == "raises":
+        raises = self.profile.reasoning_beside_text if beside_text else self.profile.reasoning
+        if raises == "raises":
             self.flags.add("reasoning_omitted")
             return
         text = self.owned(self.leaf(message, "reasoning", message.reasoning or "", required=False))

@@ -11,6 +11,7 @@ from planner.encoding.encoder import Encoder, Encoding
 from planner.steps.explain import Problem, explain_loss, explain_raise
 from planner.steps.frame import FixedParts, Framed, Framer, carried_framing
 from planner.steps.frame_turn import FramedTurn, Framing
+from planner.steps.splice import FrozenStore, Splicer, make_splicer
 from planner.values.prompt import Counters
 from planner.values.request import PlanRequest
 from planner.values.rung import Layered, Selection
@@ -32,10 +33,16 @@ class Measured:
 
 
 class Measurer:
-    """Measures rungs of one request and remembers them."""
+    """Measures rungs of one request; `splicer` is None where only the certified speed is allowed."""
 
     def __init__(
-        self, encoder: Encoder, layered: Layered, framer: Framer, carried: Framer, counters: Counters
+        self,
+        encoder: Encoder,
+        layered: Layered,
+        framer: Framer,
+        carried: Framer,
+        counters: Counters,
+        splicer: Splicer | None = None,
     ) -> None:
         """Take the framer of what is allowed and the one of everything conceded."""
         self.encoder = encoder
@@ -43,15 +50,31 @@ class Measurer:
         self.framer = framer
         self.carried = carried
         self.counters = counters
+        self.splicer = splicer
+
+    @property
+    def own_item(self) -> str:
+        """The item of the request's user message."""
+        return f"request/{self.layered.request.id or self.layered.open_turn.id}"
 
     def measure(self, selection: Selection) -> Measured:
         """Return the exact size of a rung, carried form where it cannot be carried.
 
         Refuses control_token_forged, template_budget.
         """
+        if self.splicer is not None:
+            found = self._spliced(self.splicer, selection)
+            if found is not None:
+                return found
+        return self.certified(selection)
+
+    def certified(self, selection: Selection, *, kind: str = "renders") -> Measured:
+        """Measure by one render of the whole rung."""
         framed = self.framer.frame(selection)
-        encoding = self.encoder.certified(framed.inputs, self.counters)
+        encoding = self.encoder.certified(framed.inputs, self.counters, kind=kind)
         if encoding.failure is None and not encoding.lost:
+            if self.splicer is not None and encoding.assembled is not None:
+                self.splicer.learn(selection, encoding.assembled, self.own_item)
             return Measured(encoding.tokens, selection, framed, encoding)
         if encoding.failure is None:
             problem = explain_loss(encoding.lost, framed, self.encoder.bundle.profile)
@@ -61,6 +84,32 @@ class Measurer:
             )
             problem = found or self._unexplained(selection)
         return Measured(self._carried_tokens(selection), selection, framed, encoding, problem)
+
+    def tail(self, selection: Selection) -> tuple[Framed, Encoding]:
+        """Render the fixed parts with the selection's turns; remembered for the last selection asked for."""
+        framed = self.framer.frame(selection)
+        encoding = self.encoder.certified(framed.inputs, self.counters, kind="mini_renders")
+        if self.splicer is not None:
+            self.splicer.tail = (selection, framed, encoding)
+        return framed, encoding
+
+    def _spliced(self, splicer: Splicer, selection: Selection) -> Measured | None:
+        end = splicer.tail_of(selection, self.layered)
+        if end is None:
+            return None
+        known = splicer.tail
+        framed, encoding = known[1:] if known is not None and known[0] == end else self.tail(end)
+        assembled = encoding.assembled
+        if assembled is None or encoding.lost or encoding.ambiguous:
+            return None
+        joined = splicer.join(selection, end, assembled, self.own_item)
+        if joined is None:
+            return None
+        self.counters.speed = "spliced"
+        whole = self.framer.describe(selection, framed)
+        return Measured(
+            len(joined.ids), selection, whole, Encoding(None, joined, (), encoding.detail_lost, ())
+        )
 
     def first_message_only(self) -> Measurer:
         """Return a measurer of the same request whose open turn is its first user message alone."""
@@ -149,15 +198,17 @@ def make_measurer(
     framing: Framing,
     request: PlanRequest,
     counters: Counters,
-    stores: tuple[FrameStore, FrameStore],
+    stores: tuple[FrameStore, FrameStore, FrozenStore],
 ) -> Measurer:
-    """Build the measurer of one request over stores that may outlive it: as allowed, and all conceded."""
+    """Build the measurer of one request over stores that may outlive it: as allowed, all conceded, frozen."""
     options, now = dict(request.template_options), request.now
-    allowed, carried = stores
+    allowed, carried, frozen = stores
+    framer = Framer(layered, framing, options, now, allowed.turns, allowed.fixed)
     return Measurer(
         encoder,
         layered,
-        Framer(layered, framing, options, now, allowed.turns, allowed.fixed),
+        framer,
         Framer(layered, carried_framing(framing), options, now, carried.turns, carried.fixed),
         counters,
+        make_splicer(encoder, framer, request, frozen),
     )

@@ -283,7 +283,8 @@ def _item_digests(sealing: Sealing, framed: Framed) -> dict[str, str]:
     if sealing.digest_key is None:
         return {}
     texts: dict[str, list[str]] = {}
-    for leaf in framed.inputs.leaves:
+    fixed = [leaf for leaf in framed.inputs.leaves if not leaf.turn]
+    for leaf in (*fixed, *(leaf for _, part in framed.turns for leaf in part.leaves)):
         texts.setdefault(leaf.item, []).append(leaf.text)
     return {item: keyed_digest(sealing.digest_key, "\0".join(parts)) for item, parts in texts.items()}
 

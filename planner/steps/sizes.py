@@ -61,13 +61,15 @@ class Sizes:
         index = len(turns)
         total = 0
         gone_through = 0
+        splicer = self.measurer.splicer
+        always = len(turns) - (splicer.depth if splicer is not None else 0)
         while index > 0 and total <= room + TOLERANCE_TOKENS:
             batch: list[Turn] = []
             characters = 0
             allowance = max(_CHARACTERS_A_TOKEN * (room - total), 4_096)
             while index > 0 and characters < allowance:
                 turn = turns[index - 1]
-                if turn.id in self.store.turns:
+                if turn.id in self.store.turns and index <= always:
                     if batch:
                         break
                     index -= 1
@@ -104,8 +106,7 @@ class Sizes:
         measurer = self.measurer
         turns = [turn for turn in turns if not self._known_to_raise(turn)]
         selection = Selection(history=tuple(turns))
-        framed = measurer.framer.frame(selection)
-        encoding = measurer.encoder.certified(framed.inputs, measurer.counters, kind="mini_renders")
+        framed, encoding = measurer.tail(selection)
         if encoding.failure is None and not encoding.lost:
             self._record(turns, framed, encoding)
             whole = len(turns) == len(measurer.layered.history.turns) and not measurer.layered.passages

@@ -34,8 +34,12 @@ _TUPLE_RULE = "expected a tuple"
 _WHOLE_RULE = "expected a whole number, 0 or more"
 
 
-def check_frame(request: PlanRequest) -> None:
-    """Check everything of a request but its turns."""
+def check_frame(request: PlanRequest, passed: PlanRequest | None = None) -> None:
+    """Check everything of a request but its turns.
+
+    passed  an earlier request that passed: fields that are the very same objects are not looked at again.
+    """
+    known = passed if type(passed) is PlanRequest else None
     for name, value in (
         ("modelBundleId", request.model_bundle_id),
         ("conversationId", request.conversation_id),
@@ -50,11 +54,16 @@ def check_frame(request: PlanRequest) -> None:
     if request.now is not None and not is_instant(request.now):
         invalid("$.now", "expected an RFC 3339 instant with its zone")
     _check_limits(request)
-    _check_text_items(request.policy, "$.policy")
-    _check_text_items(request.data_scope, "$.dataScope")
-    _check_text_items(request.preferences, "$.preferences")
-    _check_tools(request.tools)
-    _check_schema(request.output_schema)
+    if known is None or known.policy is not request.policy:
+        _check_text_items(request.policy, "$.policy")
+    if known is None or known.data_scope is not request.data_scope:
+        _check_text_items(request.data_scope, "$.dataScope")
+    if known is None or known.preferences is not request.preferences:
+        _check_text_items(request.preferences, "$.preferences")
+    if known is None or known.tools is not request.tools:
+        _check_tools(request.tools)
+    if known is None or known.output_schema is not request.output_schema:
+        _check_schema(request.output_schema)
     _check_passages(request.passages)
     _check_current(request.request)
     _check_previous(request.previous)

@@ -78,10 +78,30 @@ def chain_of(turns: Iterable[Turn]) -> TurnChain:
     return chain
 
 
-def request_digest(request: PlanRequest, turns: str) -> str:
-    """Return the digest of a request whose turns are stood for by the value of their chain."""
-    pairs = ((entry.name, getattr(request, entry.name)) for entry in fields(request) if entry.name != "turns")
-    body = {name: value for name, value in pairs if value is not None and value != ()}
+class FieldDigests:
+    """Digests of a request's fields, remembered while a field is the very same object (a conversation's)."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._known: dict[str, tuple[Any, str]] = {}
+
+    def of(self, name: str, value: Any) -> str:
+        """Return the digest of one field's canonical bytes."""
+        known = self._known.get(name)
+        if known is not None and known[0] is value:
+            return known[1]
+        found = digest(canonical(value))
+        self._known[name] = (value, found)
+        return found
+
+
+_FIELD_NAMES = tuple(entry.name for entry in fields(PlanRequest) if entry.name != "turns")
+
+
+def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None = None) -> str:
+    """Return the digest of a request: of each field's own digest, turns stood for by the value of their chain."""
+    digests = known or FieldDigests()
+    body = {name: digests.of(name, getattr(request, name)) for name in _FIELD_NAMES}
     return digest(canonical({**body, "turns": turns}))
 
 

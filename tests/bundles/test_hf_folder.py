@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import AddedToken
 
+from planner.bundles.digest import bundle_digest
 from planner.bundles.hf_folder import open_folder
+from planner.values.bundle import ControlToken, FileEntry, Manifest, Tier
 from planner.values.reasons import PlannerFault
 from tests.bundles.test_tokenizer_json import tiny, write_folder
 
 TEMPLATE = (
-    "{% for m in messages %}{{ '<' + m.role + '>' }}{{ m.content }}{{ '<end>' }}{% endfor %}"
+    "{% for m in messages %}{{ '<' + m.role + '>' }}{{ m.content }}{{ '<end>\\n\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
 )
 
@@ -173,6 +176,38 @@ def test_the_digest_follows_what_changes_ids_and_nothing_else(tmp_path: Path) ->
     other.add_tokens([AddedToken("<|more|>", special=True)])
     changed.append(write_folder(tmp_path / "e", other, chat_template=TEMPLATE))
     assert len({first.digest, *(open_folder(folder).manifest.digest for folder in changed)}) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"adapter": "a"},
+        {"concessions": ("join_same_role",)},
+        {"control_tokens": ()},
+        {"encode_mode": "whole"},
+        {"files": ()},
+        {"prefix_space": "each_stretch"},
+        {"rewrites": ("x",)},
+        {"runtime": "r"},
+        {"template_digest": "0"},
+        {"template_entry": "tool_use"},
+        {"tokenizer_format": "tekken"},
+        {"variables": {}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_each_field_that_can_change_ids_is_part_of_the_identity(change: dict[str, Any]) -> None:
+    """One changed field, another digest; the id, tiers, context and licence are not part of it."""
+    control = ControlToken("<|end|>", 600)
+    manifest = Manifest(
+        "m", "", "tokenizer_json", (FileEntry("x", 1, "0"),), "1", "default", variables={"eos_token": "x"},
+        control_tokens=(control,),
+    )  # fmt: skip
+    same = replace(
+        manifest, id="n", tiers=(Tier("4k", 4_096),), context_tokens=1, licence="l", warnings=("w",)
+    )
+    assert bundle_digest(manifest) == bundle_digest(same)
+    assert bundle_digest(manifest) != bundle_digest(replace(manifest, **change))
 
 
 def test_both_spellings_of_a_named_token_are_read(tmp_path: Path) -> None:

@@ -122,11 +122,17 @@ def test_a_file_name_that_leads_out_is_refused_by_its_path(own: Path) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "data", [b"{", b'{"id": "a", "id": "b"}', b'{"a": NaN}', b"[]", b"[" * 9_999, b"\xff"]
-)
+def test_a_key_written_twice_is_refused(own: Path) -> None:
+    """Readers disagree about which of the two counts, so neither does."""
+    data = (own / "mine" / "bundle.json").read_bytes()
+    parse_manifest(data)
+    with pytest.raises(PlannerFault, match="key twice"):
+        parse_manifest(data.replace(b"{", b'{"licence": null, ', 1))
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"a": NaN}', b"[]", b"[" * 9_999, b"\xff"])
 def test_bytes_that_are_no_manifest_are_refused(data: bytes) -> None:
-    """Damage, a key twice, NaN and a list all end in one code."""
+    """Damage, NaN, a list and deep nesting all end in one code."""
     with pytest.raises(PlannerFault, match="manifest_invalid"):
         parse_manifest(data)
 

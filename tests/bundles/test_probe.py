@@ -57,8 +57,8 @@ BASE = replace(
 CONTENT = "{{ m.content or '' }}"
 VARIANTS: dict[str, tuple[str, Mapping[str, object]]] = {
     "raises on two user messages in a row": (
-        varied("<turn {{ m.role }}>", "{% if m.role == 'user' and loop.previtem and "
-               "loop.previtem.role == 'user' %}{{ raise_exception('alternate') }}{% endif %}<turn {{ m.role }}>"),
+        varied("<turn {{ m.role }}>", "{% if m.role == 'user' and loop.previtem and loop.previtem.role "
+               "== 'user' %}{{ raise_exception('alternate') }}{% endif %}<turn {{ m.role }}>"),
         {"neighbouring_users": "raises"},
     ),
     "drops every system message but the first": (
@@ -124,7 +124,10 @@ VARIANTS: dict[str, tuple[str, Mapping[str, object]]] = {
                "{% if add_generation_prompt %}<turn assistant>{% else %}</s>{% endif %}"),
         {"generation_prompt": "rewrites"},
     ),
-    "prints the date": (varied("{{ bos_token }}", "{{ bos_token }}{{ strftime_now('%Y') }}"), {"uses_clock": True}),
+    "prints the date": (
+        varied("{{ bos_token }}", "{{ bos_token }}{{ strftime_now('%Y') }}"),
+        {"uses_clock": True},
+    ),
     "writes no beginning of text": (varied("{{ bos_token }}", ""), {"writes_bos": False}),
     "numbers its turns": (
         varied("<turn {{ m.role }}>", "<turn {{ m.role }} {{ loop.index }}>"),
@@ -220,8 +223,8 @@ def test_a_profile_survives_its_json() -> None:
 BROKEN: list[tuple[str, object]] = [
     ("system", "lost"), ("userSlot", 1), ("probeRenders", True), ("spliceDepth", "1"), ("trims", []),
     ("trims", {"user": {"left": ""}}), ("parsedStrings", [{"role": "user", "opener": "x"}]),
-    ("options", "deep_thought"), ("options", [1]), ("normalisations", [{"name": None, "before": "", "after": ""}]),
-    ("unknown", 1), ("textArguments", None),
+    ("options", "deep_thought"), ("options", [1]), ("unknown", 1), ("textArguments", None),
+    ("normalisations", [{"name": None, "before": "", "after": ""}]),
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from planner.values.request import CONCESSIONS, Options
 from tests.support.blame import Blame, blame
 from tests.support.conversations import Conversation
 from tests.support.dialogues import Dialogue
+from tests.support.framing import Conceded, concede, normalise
 from tests.support.judge import Judge, Rung
 from tests.support.reference import CannotRender, ReferenceBundle
 
@@ -52,6 +53,20 @@ class Chat(Dialogue):
     def policy(self) -> list[Message]:
         """The leading system message, or nothing."""
         return [dict(self.messages[0])] if self.messages[0]["role"] == "system" else []
+
+
+class ListJudge(Judge):
+    """A judge that concedes before it normalises: what a shape needs is asked of the shape that is rendered.
+
+    gpt-oss raises on reasoning beside text and calls, and takes it beside calls alone; where the text is left
+    out by concession, the reasoning stays.
+    """
+
+    def framed(self, dialogue: Dialogue, first: int, names: Sequence[str] | None = None) -> Conceded:
+        """Frame the list from turn `first` on."""
+        granted = (self.allowed if names is None else frozenset(names)) & self.traits.needs
+        made = concede(dialogue.suffix(first), granted)
+        return Conceded(normalise(made.messages, self.traits, self.alias), made.omitted, made.source)
 
 
 def chat_of(item: Conversation) -> Chat:
@@ -90,8 +105,8 @@ class Comparison:
         bare = ReferenceBundle.__new__(ReferenceBundle)
         bare.__dict__.update(reference.__dict__)
         bare._context_tokens = WINDOW_TOKENS
-        self.judge = Judge(bare, window=WINDOW_TOKENS, reserve=16, rewrites=rewrites)
-        self.helped = Judge(
+        self.judge = ListJudge(bare, window=WINDOW_TOKENS, reserve=16, rewrites=rewrites)
+        self.helped = ListJudge(
             bare, window=WINDOW_TOKENS, reserve=16, rewrites=rewrites, concessions=CONCESSIONS
         )
         self.helped._verdicts = self.judge._verdicts

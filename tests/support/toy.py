@@ -5,11 +5,13 @@ Every id can be computed by hand, so laws run in milliseconds. `template` choose
 plain   every message between its role's marker and an end marker: sizes add up exactly
 jitter  the same, with up to six characters of filler that depend on the length of the list: sizes do not add up
 strict  roles must alternate and parallel calls raise: some rungs cannot be carried
+bare    contents alone, one right after the other: no tools, no reasoning
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from planner.values.profile import TemplateProfile
 MARKERS = ("system", "developer", "user", "assistant", "tool", "tools", "call", "think", "end")
 CONTROLS = tuple(ControlToken(f"<|{name}|>", number) for number, name in enumerate(MARKERS, 1))
 FIRST_PAIR, FIRST_LETTER = 100, 2_000
+HELD = "\ue000"
 _CONTROL = re.compile("(" + "|".join(re.escape(token.text) for token in CONTROLS) + ")")
 _PIECES = {"char": re.compile(r"(?s)."), "pair": re.compile(r"(?s)[a-z]{2}|.")}
 
@@ -52,6 +55,7 @@ TEMPLATES = {
     "plain": _HEAD + _BODY + _TAIL,
     "jitter": _JITTER + _HEAD + _BODY + _TAIL,
     "strict": _STRICT + _HEAD + _BODY + _TAIL,
+    "bare": "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<|assistant|>' }}",
 }
 
 
@@ -135,8 +139,42 @@ class ToyBundle:
         )  # fmt: skip
         strict = template == "strict"
         self.profile = TemplateProfile(
-            digest, options=("loud",), user_slot=True, append_stable=template == "plain",
+            digest, options=() if template == "bare" else ("loud",), user_slot=True, append_stable=template != "jitter",
+            splice_depth=None if template == "jitter" else 1,
             parallel_calls="raises" if strict else "kept",
             neighbouring_users="raises" if strict else "kept",
             neighbouring_assistants="raises" if strict else "kept",
         )  # fmt: skip
+
+
+def toy_text(
+    messages: Sequence[dict[str, Any]], tools: Sequence[Any], template: str = "plain", *, loud: bool = False
+) -> str:
+    """Write the prompt as the templates do, without any of them: the oracle of the toy's framing.
+
+    A `<` of content becomes U+E000, so that no content can spell a control string.
+    """
+    def own(text: str) -> str:
+        return text.replace("<", HELD)
+
+    out = "~" * ((len(messages) * 5 + 3 * len(tools)) % 7) if template == "jitter" else ""
+    if tools:
+        declared = "".join(own(json.dumps(tool, ensure_ascii=False)) + "\n" for tool in tools)
+        out += f"<|tools|>{declared}<|end|>"
+    for message in messages:
+        out += f"<|{message['role']}|>"
+        if message.get("reasoning_content"):
+            out += f"<|think|>{own(message['reasoning_content'])}<|end|>"
+        out += own(message["content"])
+        for call in message.get("tool_calls", ()):
+            given = call["function"]["arguments"]
+            shown = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            out += f"<|call|>{own(call['function']['name'])} {own(shown)}<|end|>"
+        out += "<|end|>"
+    return out + ("!!!" if loud else "") + "<|assistant|>"
+
+
+def toy_ids(engine: ToyEngine, text: str) -> list[int]:
+    """Encode what `toy_text` wrote, with every held-back `<` in its place again."""
+    held, back = piece_id(HELD), piece_id("<")
+    return [back if token == held else token for token in engine.encode_parsed(text)]

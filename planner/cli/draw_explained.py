@@ -1,0 +1,47 @@
+"""Drawing of `planner explain`: one row for every id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.cli.account_lines import removal_name
+from planner.cli.draw import (
+    draw_account,
+    draw_advice,
+    draw_notes,
+    meaning,
+    remedy,
+    rows,
+    say,
+)
+
+if TYPE_CHECKING:
+    from planner.cli.explain import Recorded
+
+
+def draw_recorded(found: Recorded) -> None:
+    """Draw a plan, refusal or receipt: its account, then every id with its fate and the reason."""
+    receipt = found.receipt
+    say(f"plan {receipt.plan_id} for {receipt.model_bundle_id}: {receipt.outcome}", "bold")
+    if receipt.reason is not None:
+        detail = "" if found.refusal is None else f": {found.refusal.detail}"
+        say(f"{receipt.reason}{detail}")
+        say(f"meaning  {meaning(receipt.reason)}")
+        say(f"remedy   {remedy(receipt.reason)}")
+    if receipt.account is not None:
+        say()
+        draw_account(receipt.account)
+        say()
+        items = receipt.account.items
+        rows(("kept", "tokens"), [(name, f"{items.get(name, 0):,}") for name in receipt.kept], right=(1,))
+    rows(
+        ("removed", "reason", "meaning", "what would change it"),
+        [(removal_name(one), one.reason, meaning(one.reason), remedy(one.reason)) for one in receipt.removed],
+    )
+    draw_notes(receipt)
+    if found.refusal is not None:
+        draw_advice(found.refusal.advice)
+    if found.plan is not None:
+        say(f"digest  {receipt.final_input_digest} (agrees with the {len(found.plan.ids):,} ids)")
+    elif receipt.final_input_digest is not None:
+        say(f"digest  {receipt.final_input_digest}")

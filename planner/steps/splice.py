@@ -1,0 +1,99 @@
+"""Decide when the spliced speed may be used for a rung, and keep the ids it needs (design.md §4.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.encoding.encoder import Encoder, Encoding
+from planner.encoding.runs import Assembled
+from planner.encoding.spliced import FrozenTurn, freeze, splice
+from planner.steps.frame import Framed, Framer
+from planner.values.request import PlanRequest
+from planner.values.rung import Layered, Selection
+from planner.values.turn import Turn
+
+
+@dataclass(slots=True)
+class FrozenStore:
+    """Ids of turns by turn id, valid for one system message and one list of tools."""
+
+    turns: dict[str, FrozenTurn] = field(default_factory=dict)
+    fixed_of: Any = None
+
+
+class Splicer:
+    """Ids of a conversation's old turns; `tail` is the last render of its end."""
+
+    def __init__(self, depth: int, store: FrozenStore) -> None:
+        """`depth` is the number of following turns a turn's text may depend on, from the self-test."""
+        self.depth = depth
+        self.store = store
+        self.tail: tuple[Selection, Framed, Encoding] | None = None
+
+    def tail_of(self, selection: Selection, layered: Layered) -> Selection | None:
+        """Return what must be rendered of a rung, None where it cannot be spliced.
+
+        A rung can be where it is a plain suffix of the history, each turn opens with a user message, and all
+        but the last `depth` turns are known.
+        """
+        history = selection.history
+        turns = layered.history.turns
+        if len(history) <= self.depth or len(history) > len(turns):
+            return None
+        if history[0] is not turns[len(turns) - len(history)]:
+            return None
+        for entry in history[: -self.depth]:
+            if entry.id not in self.store.turns:
+                return None
+        if not all(isinstance(entry, Turn) and opens_with_user(entry) for entry in history):
+            return None
+        if not opens_with_user(layered.open_turn):
+            return None
+        return Selection(history=history[-self.depth :], passages=selection.passages)
+
+    def join(self, selection: Selection, end: Selection, tail: Assembled, own: str) -> Assembled | None:
+        """Return the whole rung from its rendered end and the frozen turns before it."""
+        items = [f"turn/{entry.id}" for entry in end.history]
+        fresh = freeze(tail, items, own)
+        if len(fresh) != len(items):
+            return None
+        for item, turn in fresh.items():
+            self.store.turns[item.partition("/")[2]] = turn
+        before = selection.history[: -self.depth]
+        frozen = [(f"turn/{entry.id}", self.store.turns[entry.id]) for entry in before]
+        return splice(tail, frozen, items[0])
+
+    def learn(self, selection: Selection, assembled: Assembled, own: str) -> None:
+        """Keep the ids of a rung that was rendered whole."""
+        entries = [entry for entry in selection.history if isinstance(entry, Turn)]
+        if len(entries) != len(selection.history) or not all(map(opens_with_user, entries)):
+            return
+        fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries], own)
+        for item, turn in fresh.items():
+            self.store.turns[item.partition("/")[2]] = turn
+
+
+def opens_with_user(turn: Turn) -> bool:
+    """Tell whether a turn's first message is the user's: the framing before a turn belongs to the one before."""
+    return bool(turn.messages) and turn.messages[0].role == "user"
+
+
+def make_splicer(
+    encoder: Encoder, framer: Framer, request: PlanRequest, store: FrozenStore
+) -> Splicer | None:
+    """Return a splicer where the bundle's self-test allows it and nothing of the request differs from it."""
+    depth = encoder.bundle.profile.splice_depth
+    if (
+        depth is None
+        or not encoder.splicing
+        or request.template_options
+        or request.options.mode != "ids"
+        or framer.framing.applies("join_same_role")
+    ):
+        return None
+    fixed_of = framer.fixed_key()
+    if store.fixed_of != fixed_of:
+        store.turns.clear()
+        store.fixed_of = fixed_of
+    return Splicer(depth, store)

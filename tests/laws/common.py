@@ -1,0 +1,87 @@
+"""What the laws share: toy planners, windows laid out from exact sizes, and answers as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from planner.encoding.encoder import Encoder
+from planner.pipeline import Job, Stores, run
+from planner.planner import Planner
+from planner.steps.recall import recall
+from planner.steps.seal import Sealing
+from planner.values.digest import chain_of, ids_bytes, request_digest
+from planner.values.plan import Plan, Refusal
+from planner.values.request import PlanRequest
+from planner.values.summary import SummaryRecord
+from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
+from tests.oracles.chat import chat
+from tests.oracles.rungs import rungs
+from tests.support.toy import ToyBundle, toy_ids, toy_text
+
+TOYS = (("plain", "char"), ("jitter", "pair"))
+
+
+@cache
+def toy(template: str = "plain", pieces: str = "char") -> Planner:
+    """Return one planner per toy bundle; one token may cover unbounded text, so nothing is too large."""
+    return Planner(ToyBundle(template, pieces, longest_token_bytes=None))
+
+
+def own_turn_id(request: PlanRequest) -> str:
+    """Return the id of the request's turn."""
+    return request.request.turn_id or request.request.id or "request"
+
+
+def ids_of_rung(planner: Planner, request: PlanRequest, turns: tuple[str, ...], cited: tuple[str, ...]) -> list[int]:
+    """Return the ids of a rung by the toy's own rules, without the planner."""
+    engine = planner.encoder().bundle.engine
+    template = planner.bundle_id.split("-")[1]
+    declared = [dict(tool.declaration) for tool in request.tools]
+    loud = bool(request.template_options.get("loud"))
+    return toy_ids(engine, toy_text(chat(request, turns, cited), declared, template, loud=loud))  # type: ignore[arg-type]
+
+
+def sizes(planner: Planner, request: PlanRequest) -> list[int]:
+    """Return the exact size of every rung, fullest first."""
+    return [len(ids_of_rung(planner, request, *rung)) for rung in rungs(request)]
+
+
+def with_room(request: PlanRequest, room_tokens: int) -> PlanRequest:
+    """Return the request with so much room for its prompt."""
+    reserved, margin = request.reserved_output_tokens or 0, request.safety_margin_tokens or 0
+    return replace(request, max_input_tokens=max(reserved + 1, room_tokens + reserved + margin))
+
+
+def room_of(request: PlanRequest) -> int:
+    """Return the room of a request whose three figures are all given."""
+    assert request.max_input_tokens is not None
+    return request.max_input_tokens - (request.reserved_output_tokens or 0) - (request.safety_margin_tokens or 0)
+
+
+def between(low: int, high: int, share: float) -> int:
+    """Return a size between two sizes."""
+    return low + round((high - low) * share)
+
+
+def answer_bytes(answer: Plan | Refusal) -> bytes:
+    """Return everything of an answer that is not diagnostics."""
+    if isinstance(answer, Refusal):
+        return dump_refusal(replace(answer, diagnostics={}))
+    parts = (ids_bytes(answer.ids), dump_receipt(answer.receipt), dump_plan_file(answer.plan_file),
+             (answer.prompt or "").encode(), str(answer.max_output_tokens).encode())  # fmt: skip
+    return b"\0".join(parts)
+
+
+def kept(answer: Plan, kind: str) -> tuple[str, ...]:
+    """Return the kept ids of one kind, in order."""
+    pairs = (entry.partition("/") for entry in answer.kept)
+    return tuple(name for found, _, name in pairs if found == kind)
+
+
+def plan_with(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...]) -> Plan | Refusal:
+    """Plan with current summaries, which the wire does not take yet."""
+    ordered = sorted(request.turns, key=lambda turn: turn.sequence)
+    digest = request_digest(request, chain_of(ordered).value())
+    sealing = Sealing(request, encoder.bundle.manifest, digest)
+    return run(Job(request, recall(request), encoder, sealing, Stores(), summaries))
