@@ -15,13 +15,13 @@ from planner.steps.control_text import refuse_control_text
 from planner.steps.fit import Fitted, fit
 from planner.steps.frame_turn import Framing
 from planner.steps.ladder import ladder
-from planner.steps.layer import layer, turn_kind
+from planner.steps.layer import layer
 from planner.steps.measure import FrameStore, Measured, Measurer, make_measurer
 from planner.steps.overflow import overflow
 from planner.steps.seal import (
     Sealing,
+    file_items,
     kept_ids,
-    plan_file,
     plan_receipt,
     prefix,
     refusal_receipt,
@@ -127,7 +127,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     if not fitted.fits:
         return _overflowed(job, measurer, fitted.measured, resolved, counters)
     fitted = lower(fitted, steps, layered, sizes, request, resolved.window.budget, measurer.measure, passages)
-    sizes.refresh(fitted.measured)
+    if counters.speed != "spliced":
+        sizes.refresh(fitted.measured)
     return _seal(job, layered, steps, fitted, resolved, counters)
 
 
@@ -201,39 +202,27 @@ def _seal(
     figures = account(assembled, request, resolved.window)
     kept = kept_ids(layered, fitted)
     removed, reduced = removals(layered, steps, fitted)
-    sequences = _sequences(layered, fitted)
     receipt = plan_receipt(
         job.sealing, figures, framed, assembled, kept, removed,
         _extra(job, fitted, encoding, resolved, reduced),
     )  # fmt: skip
     room = resolved.window.budget - len(assembled.ids)
-    kinds = {f"turn/{turn.id}": turn_kind(turn) for turn in _kept_turns(fitted)}
-    kinds[f"turn/{layered.open_turn.id}"] = "required_request"
     return Plan(
         ids=assembled.ids,
         account=figures,
         receipt=receipt,
-        plan_file=plan_file(request, layered, figures, kept, removed, sequences, kinds),
         kept=kept,
         removed=removed,
         max_output_tokens=resolved.window.reserved + max(0, room),
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
+        file_items=file_items(layered, fitted, kept),
     )
 
 
 def _kept_turns(fitted: Fitted) -> list[Turn]:
     return [entry for entry in fitted.measured.selection.history if isinstance(entry, Turn)]
-
-
-def _sequences(layered: Layered, fitted: Fitted) -> dict[str, int]:
-    out = {f"turn/{turn.id}": turn.sequence for turn in _kept_turns(fitted)}
-    out[f"turn/{layered.open_turn.id}"] = layered.open_turn.sequence
-    for entry in fitted.measured.selection.history:
-        if isinstance(entry, SummaryRecord):
-            out[f"summary/{entry.id}"] = entry.covers_to
-    return out
 
 
 def _extra(

@@ -53,7 +53,6 @@ class Loaded:
     prefix_space: str | None = None
     longest_token_bytes: int | None = None
     position_free: bool = True
-    byte_level: bool = False
     unknown: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -64,7 +64,6 @@ def describe(
         prefix_space=prefix_rule(parts),
         longest_token_bytes=_longest(tokenizer, vocabulary, added, parts, byte_level),
         position_free=not any(part.get("prepend_scheme") == "first" for part in parts),
-        byte_level=byte_level,
         unknown=None if _covers_bytes(tokenizer) else getattr(tokenizer.model, "unk_token", None),
         warnings=saved_cuts(tokenizer),
     )

@@ -11,7 +11,7 @@ import click
 
 from planner.cli.failure import usage
 from planner.cli.files import STDIO, cache_folder, read_input, user_folder
-from planner.values.request import CONCESSIONS, Options, PlanRequest
+from planner.values.request import CONCESSIONS, Concession, Options, PlanRequest
 
 if TYPE_CHECKING:
     from planner.bundles.bundle import FolderBundle
@@ -49,7 +49,7 @@ class Overrides:
     bundle: str | None = None
     window: int | None = None
     reserve: int | None = None
-    allow: tuple[str, ...] = ()
+    allow: tuple[Concession, ...] = ()
     now: str | None = None
 
     @classmethod
@@ -132,5 +132,5 @@ def plan_chat(name: str, tools: str | None, overrides: Overrides) -> Plan | Refu
         max_completion_tokens=chat.max_completion_tokens if reserve is None else reserve,
         max_input_tokens=overrides.window,
         now=overrides.now,
-        options=Options(concessions=overrides.allow),  # type: ignore[arg-type]
+        options=Options(concessions=overrides.allow),
     )

@@ -77,30 +77,9 @@ def show_command(ref: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(described, indent=1, sort_keys=True))
         return 0
-    from planner.cli.draw import rows, say
+    from planner.cli.draw_bundle import draw_bundle
 
-    manifest, profile = described["manifest"], described["profile"]
-    say(f"bundle {manifest['id']}", "bold")
-    wanted = ("digest", "base_model", "licence", "origin", "tokenizer_format", "context_tokens", "runtime",
-              "template_entry", "template_version", "template_digest", "encode_mode", "concessions",
-              "rewrites")  # fmt: skip
-    rows(("manifest", ""), [(name, _cell(manifest[name])) for name in wanted])
-    rows(("file", "bytes", "sha256"),
-         [(one["path"], f"{one['size_bytes']:,}", one["sha256"]) for one in manifest["files"]], right=(1,))  # fmt: skip
-    rows(("tier", "tokens"), [(t["id"], f"{t['max_input_tokens']:,}") for t in manifest["tiers"]], right=(1,))
-    controls = [token["text"] for token in manifest["control_tokens"]]
-    rows(("tokens", "count", "first"), [
-        ("control: content may spell them and stays text", len(controls), _first(controls)),
-        ("added, but ordinary text", len(described["textTokens"]), _first(described["textTokens"])),
-    ], right=(1,))  # fmt: skip
-    if profile is None:
-        say("profile  none: the folder holds no chat template and can only count")
-    else:
-        hidden = ("normalisations", "template_literals", "trims", "parsed_strings", "template_digest")
-        rows(("profile", "measured"), [(k, _cell(v)) for k, v in profile.items() if k not in hidden])
-        rows(("changed before rendering",), [(one["name"],) for one in profile["normalisations"]])
-    for warning in manifest["warnings"]:
-        say(f"warning  {warning}")
+    draw_bundle(described)
     return 0
 
 
@@ -133,13 +112,3 @@ def _describe(bundle: FolderBundle) -> dict[str, Any]:
         if fault.code != "bundle_has_no_template":
             raise
     return {"manifest": asdict(bundle.manifest), "textTokens": list(bundle.text_tokens), "profile": profile}
-
-
-def _first(texts: list[str]) -> str:
-    return " ".join(f"{text[:24]!a}"[1:-1] for text in texts[:6]) + (" ..." if len(texts) > 6 else "")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value) or "-"
-    return "-" if value is None else str(value)

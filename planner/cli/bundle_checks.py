@@ -64,9 +64,7 @@ def _round_trip(bundle: FolderBundle) -> Check:
     engine = bundle.engine
     changed = sum(engine.decode(list(engine.encode(text).ids)) != text for text in SAMPLES)
     if changed:
-        return Check(
-            "text comes back as it was", "note", f"{changed} of {len(SAMPLES)} are rewritten"
-        )
+        return Check("text comes back as it was", "note", f"{changed} of {len(SAMPLES)} are rewritten")
     return Check("text comes back as it was", "passed", f"{len(SAMPLES)} samples")
 
 

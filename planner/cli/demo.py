@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from planner.cli.asking import DEFAULT_BUNDLE, Overrides, plan_value
-from planner.cli.failure import REFUSED, complain
 from planner.values.reasons import PlannerFault
 
 FALLBACK = "reference"
@@ -24,9 +23,7 @@ Examples:
 
 
 @click.command("demo", epilog=EPILOG)
-@click.option(
-    "--require", metavar="ID", help="Fail unless this bundle was used; CI=true requires qwen3-0.6b."
-)
+@click.option("--require", metavar="ID", help="Fail unless this bundle is used.")
 @click.option("--window", type=click.IntRange(min=1), default=8192, show_default=True, metavar="N",
               help="Tokens that prompt and answer share.")  # fmt: skip
 def command(require: str | None, window: int) -> int:
@@ -35,7 +32,8 @@ def command(require: str | None, window: int) -> int:
     A building desk: policy, four tools, an output schema and forty turns in English and Chinese with code
     and tool results. It does not fit, so old turns leave, and the account says which and why.
     """
-    from planner.cli.draw import draw_plan, say
+    from planner.cli.draw import say
+    from planner.cli.plan import show
     from planner.wire.parse import parse_request
 
     request = parse_request(demo_file().read_bytes())
@@ -49,16 +47,7 @@ def command(require: str | None, window: int) -> int:
         say(f"This is the embedded bundle {FALLBACK} instead: another vocabulary, the same planner.")
         say()
         answer = plan_value(request, Overrides(bundle=FALLBACK, window=window))
-    if not answer.accepted:
-        from planner.cli.draw import draw_refusal
-        from planner.values.plan import Refusal
-
-        if isinstance(answer, Refusal):
-            complain(answer.reason, answer.detail)
-            draw_refusal(answer)
-        return REFUSED
-    draw_plan(answer)  # type: ignore[arg-type]
-    return 0
+    return show(answer)
 
 
 def demo_file() -> Path:

@@ -82,17 +82,8 @@ def _required() -> list[tuple[str, str]]:
     try:
         lines = metadata.requires("context-planner") or []
     except metadata.PackageNotFoundError:
-        names = (
-            "click",
-            "jinja2",
-            "numpy",
-            "platformdirs",
-            "pydantic",
-            "rich",
-            "sentencepiece",
-            "tokenizers",
-        )
-        return [(name, "") for name in names]
+        names = "click jinja2 numpy platformdirs pydantic rich sentencepiece tokenizers"
+        return [(name, "") for name in names.split()]
     plain = [line for line in lines if ";" not in line]
     split = [next((i for i, c in enumerate(line) if c in "<>=!~"), len(line)) for line in plain]
     return [(line[:at].strip(), line[at:].strip()) for line, at in zip(plain, split, strict=True)]

@@ -84,7 +84,7 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _bug(error: Exception) -> str:
-    """Describe a bug by its kind and our own lines that led to it; its message may hold text and is left out."""
+    """Describe a bug by its kind and our own lines that led to it; its message may hold text."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

@@ -42,18 +42,18 @@ Exit 0: accepted. Exit 2: refused, invalid, or this machine lacks something; one
 class LazyGroup(click.Group):
     """A group whose commands live in `planner/cli/<name>.py` under the name `command`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order of the table."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(f"planner.cli.{cmd_name}").command
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands from the table alone."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

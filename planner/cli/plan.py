@@ -55,11 +55,25 @@ def command(request: str | None, **given: Any) -> int:
     _write_files(answer, given)
     if given["as_json"]:
         write_output(STDIO, _json(answer) + b"\n")
-    elif given["ids"] != STDIO and answer.accepted:
-        from planner.cli.draw import draw_plan
+    return show(answer, quiet=given["as_json"] or given["ids"] == STDIO)
 
-        draw_plan(answer)
-    return 0 if answer.accepted else _refused(answer, quiet=given["as_json"] or given["ids"] == STDIO)
+
+def show(answer: Plan | Refusal, *, quiet: bool = False) -> int:
+    """Draw an answer unless `quiet`, print a refusal's line, and return the exit code."""
+    from planner.values.plan import Plan
+
+    if isinstance(answer, Plan):
+        if not quiet:
+            from planner.cli.draw import draw_plan
+
+            draw_plan(answer)
+        return 0
+    complain(answer.reason, answer.detail)
+    if not quiet:
+        from planner.cli.draw import draw_refusal
+
+        draw_refusal(answer)
+    return REFUSED
 
 
 _OUTPUTS = ("receipt", "plan_file", "ids", "prompt")
@@ -87,13 +101,3 @@ def _write_files(answer: Plan | Refusal, given: dict[str, Any]) -> None:
         write_output(given["prompt"], (answer.prompt or "").encode())
     if given["ids"] is not None:
         write_output(given["ids"], ids_to_npy(answer.ids))
-
-
-def _refused(answer: Any, *, quiet: bool) -> int:
-    """Print the refusal's line, and what would help where a person reads."""
-    complain(answer.reason, answer.detail)
-    if not quiet:
-        from planner.cli.draw import draw_refusal
-
-        draw_refusal(answer)
-    return REFUSED

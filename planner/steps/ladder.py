@@ -57,18 +57,32 @@ def ladder(
         moves.append(Move("over_budget", (f"passage/{passage.citation_id}",)))
     if start > gone_through:
         moves.append(Move("over_budget", (), through=start))
+    moves += _oldest_first(turns, start, pinned, replaced)
+    moves += [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
+    return Ladder(moves=moves, gone=gone, gone_through=gone_through)
+
+
+def _oldest_first(
+    turns: Sequence[Turn],
+    start: int,
+    pinned: frozenset[int],
+    replaced: Sequence[tuple[SummaryRecord, Sequence[Turn]]],
+) -> list[Move]:
+    """Return one move for each raw unpinned turn and each summary, by sequence; a summary stands at coversTo."""
+    if not replaced:
+        return [
+            Move("over_budget", (f"turn/{turns[index].id}",))
+            for index in range(start, len(turns))
+            if index not in pinned
+        ]
     covered = {turn.id for _, run in replaced for turn in run}
-    entries: list[tuple[int, int, str]] = [
-        (summary.covers_to, 0, f"summary/{summary.id}") for summary, _ in replaced
-    ]
+    entries = [(summary.covers_to, 0, f"summary/{summary.id}") for summary, _ in replaced]
     entries += [
         (turns[index].sequence, 1, f"turn/{turns[index].id}")
         for index in range(start, len(turns))
         if index not in pinned and turns[index].id not in covered
     ]
-    moves += [Move("over_budget", (key,)) for _, _, key in sorted(entries)]
-    moves += [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
-    return Ladder(moves=moves, gone=gone, gone_through=gone_through)
+    return [Move("over_budget", (key,)) for _, _, key in sorted(entries)]
 
 
 def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> list[Passage]:

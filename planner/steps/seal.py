@@ -10,6 +10,7 @@ from typing import Any
 from planner.encoding.runs import Assembled
 from planner.steps.fit import Fitted
 from planner.steps.frame import Framed
+from planner.steps.layer import turn_kind
 from planner.values.account import Account
 from planner.values.bundle import Manifest
 from planner.values.digest import (
@@ -20,7 +21,7 @@ from planner.values.digest import (
     ids_bytes,
     keyed_digest,
 )
-from planner.values.plan import PlanFile, PlanFileItem
+from planner.values.plan import FileItem
 from planner.values.reasons import outcome_of
 from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal
 from planner.values.request import PlanRequest, Previous
@@ -289,54 +290,26 @@ def _item_digests(sealing: Sealing, framed: Framed) -> dict[str, str]:
     return {item: keyed_digest(sealing.digest_key, "\0".join(parts)) for item, parts in texts.items()}
 
 
-def plan_file(
-    request: PlanRequest,
-    layered: Layered,
-    account: Account,
-    kept: tuple[str, ...],
-    removed: Sequence[Removal],
-    sequences: Mapping[str, int],
-    kinds: Mapping[str, str],
-) -> PlanFile:
-    """Return the file of the structural gate; its items and reserve add up to the real prompt (R197, X23)."""
-    items: list[PlanFileItem] = []
-    for key in kept:
-        items.append(
-            PlanFileItem(
-                id=key,
-                layer=_file_layer(key, kinds),
-                tokens=account.items.get(key, 0),
-                sequence=sequences.get(key),
-            )
-        )
-    items.append(PlanFileItem("framing/framing", "framing", account.framing_tokens))
-    ids: list[str] = []
-    for entry in removed:
-        ids.append(entry.id)
-        if entry.last_id is not None:
-            ids.append(entry.last_id)
-    required = [key for key in kept if key.startswith(("policy/", "scope/"))]
-    return PlanFile(
-        max_input_tokens=account.input_limit - account.safety_margin_tokens,
-        reserved_output_tokens=account.reserved_output_tokens,
-        generation=request.generation,
-        required_policy_ids=tuple(required),
-        required_constraint_ids=(),
-        items=tuple(items),
-        removed_ids=tuple(dict.fromkeys(ids)),
-    )
+_FILE_LAYERS = {
+    "policy": "immutable_policy",
+    "scope": "immutable_policy",
+    "schema": "output_schema",
+    "tool": "tools",
+    "request": "required_request",
+    "preference": "required_request",
+    "parameter": "required_request",
+    "passage": "evictable",
+}
 
 
-def _file_layer(key: str, kinds: Mapping[str, str]) -> str:
-    kind = key.partition("/")[0]
-    return {
-        "policy": "immutable_policy",
-        "scope": "immutable_policy",
-        "schema": "output_schema",
-        "tool": "tools",
-        "request": "required_request",
-        "preference": "required_request",
-        "parameter": "required_request",
-        "passage": "evictable",
-        "summary": "summarizable",
-    }.get(kind) or kinds.get(key, "summarizable")
+def file_items(layered: Layered, fitted: Fitted, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
+    """Return layer and sequence of everything kept, in order, as the plan file writes them (X16)."""
+    history = fitted.measured.selection.history
+    own = layered.open_turn
+    moving: dict[str, FileItem] = {f"turn/{own.id}": (f"turn/{own.id}", "required_request", own.sequence)}
+    for entry in history:
+        if isinstance(entry, SummaryRecord):
+            moving[f"summary/{entry.id}"] = (f"summary/{entry.id}", "summarizable", entry.covers_to)
+        else:
+            moving[f"turn/{entry.id}"] = (f"turn/{entry.id}", turn_kind(entry), entry.sequence)
+    return tuple(moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept)

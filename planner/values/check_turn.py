@@ -14,7 +14,7 @@ _REASONS = (None, *get_args(ProtectionReason))
 
 
 def check_turn(turn: Turn, path: str, message_ids: set[str] | None = None) -> None:
-    """Check one turn; a turn without messages passes here, `check_question` says where it may stand.
+    """Check one turn; an open one may lack messages here, the request says whether it brings the first.
 
     path         JSON path of the turn, the beginning of every detail.
     message_ids  ids of messages seen before, to which this turn's are added once all of it is in order.
@@ -30,6 +30,8 @@ def check_turn(turn: Turn, path: str, message_ids: set[str] | None = None) -> No
         invalid(f"{path}.state", "is not one of the states of a turn")
     if type(turn.messages) is not tuple:
         invalid(f"{path}.messages", "expected a tuple")
+    if not turn.messages and turn.state == "completed":
+        invalid(f"{path}.messages", "is empty")
     own_ids: set[str] = set()
     for index, message in enumerate(turn.messages):
         _check_message(message, path, index)

@@ -95,13 +95,32 @@ class FieldDigests:
         return found
 
 
-_FIELD_NAMES = tuple(entry.name for entry in fields(PlanRequest) if entry.name != "turns")
+_LARGE = (
+    "policy",
+    "data_scope",
+    "preferences",
+    "tools",
+    "output_schema",
+    "summaries",
+    "passages",
+    "citations",
+)
+_SMALL = tuple(entry.name for entry in fields(PlanRequest) if entry.name not in (*_LARGE, "turns"))
+_DEFAULTS = PlanRequest(model_bundle_id="")
 
 
 def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None = None) -> str:
-    """Return the digest of a request: of each field's own digest, turns stood for by the value of their chain."""
+    """Return the digest of a request: large fields by their own digest, turns by the value of their chain."""
     digests = known or FieldDigests()
-    body = {name: digests.of(name, getattr(request, name)) for name in _FIELD_NAMES}
+    body: dict[str, Any] = {}
+    for name in _SMALL:
+        value = getattr(request, name)
+        if value is not None and value != getattr(_DEFAULTS, name):
+            body[name] = value
+    for name in _LARGE:
+        value = getattr(request, name)
+        if value:
+            body[name] = digests.of(name, value)
     return digest(canonical({**body, "turns": turns}))
 
 

@@ -22,6 +22,10 @@ class PlanFileItem:
     constraint_ids: tuple[str, ...] = ()
 
 
+FileItem = tuple[str, str, int | None]
+"""An item's `kind/id`, its layer as the plan file writes it, and its sequence where it has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanFile:
     """What the structural gate reads: ids and numbers, no text; the limit is written less the margin."""
@@ -52,7 +56,6 @@ class Plan:
     ids: array[int] = field(repr=False)
     account: Account
     receipt: Receipt = field(repr=False)
-    plan_file: PlanFile = field(repr=False)
     kept: tuple[str, ...] = field(repr=False)
     removed: tuple[Removal, ...]
     max_output_tokens: int
@@ -61,11 +64,32 @@ class Plan:
     messages: tuple[Mapping[str, Any], ...] | None = field(default=None, repr=False)
     spans: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     diagnostics: Mapping[str, int | str] = field(default_factory=dict, repr=False)
+    file_items: tuple[FileItem, ...] = field(default=(), repr=False)
 
     @property
     def accepted(self) -> bool:
         """Always true: lets a caller branch without an isinstance check."""
         return True
+
+    @property
+    def plan_file(self) -> PlanFile:
+        """The plan as the structural gate reads it; items and reserve add up to the real prompt (R197, X23)."""
+        account = self.account
+        items = [
+            PlanFileItem(key, layer, account.items.get(key, 0), sequence)
+            for key, layer, sequence in self.file_items
+        ]
+        items.append(PlanFileItem("framing/framing", "framing", account.framing_tokens))
+        ends = [key for entry in self.removed for key in (entry.id, entry.last_id) if key is not None]
+        return PlanFile(
+            max_input_tokens=account.input_limit - account.safety_margin_tokens,
+            reserved_output_tokens=account.reserved_output_tokens,
+            generation=self.receipt.generation,
+            required_policy_ids=tuple(key for key in self.kept if key.startswith(("policy/", "scope/"))),
+            required_constraint_ids=(),
+            items=tuple(items),
+            removed_ids=tuple(dict.fromkeys(ends)),
+        )
 
     def numpy(self) -> Any:
         """Return the ids as a read-only numpy view without copying; numpy is imported here, not before."""

@@ -46,7 +46,8 @@ class TemplateProfile:
     `kept` means the canary's text stands in the output, `dropped` that it vanished without an error,
     `raises` that the render failed. `splice_depth` is the number of following turns a turn's text may
     depend on, None where no small number was proven. `rewrites` names normalisations the manifest adds
-    for a certified template (facts-tooling.md §4).
+    for a certified template (facts-tooling.md §4). `reasoning_beside_text` is about a message that has
+    reasoning, text and calls at once; `reasoning` about one that has not all three.
     """
 
     template_digest: str

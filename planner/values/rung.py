@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planner.values.passage import Passage
 from planner.values.receipt import Removal
@@ -85,8 +85,7 @@ class Layered:
         return self.history.open_turn
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """One step that makes the selection leaner: what leaves, what comes instead, and why.
 
     `through` is an index into the turns: every unpinned turn before it leaves as one range.

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from planner.values.account import Account, account_problem, wire_field
 from planner.values.field_rules import invalid
-from planner.values.plan import Advice, Plan, PlanFile, Refusal
+from planner.values.plan import Plan, PlanFile, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt, Removal
 from planner.values.request import PlanRequest
@@ -56,7 +56,7 @@ def type_adapter(owner: Any) -> TypeAdapter[Any]:
 
     Inner classes inherit them, so `values` need not name pydantic.
     """
-    settings = ConfigDict(strict=True, extra="forbid", alias_generator=wire_field)
+    settings = ConfigDict(extra="forbid", alias_generator=wire_field)
     owner.__pydantic_config__ = settings
     return TypeAdapter(owner)
 
@@ -69,7 +69,7 @@ def _reader(owner: Any) -> SchemaValidator:
     """
     if hasattr(owner, "__dataclass_fields__"):
         return SchemaValidator(_fail_fast(type_adapter(owner).core_schema))
-    # A plan's parts that are no classes of ours; `Removal` in one of them needs its settings.
+    # Parts of a plan that are no classes of ours; `Removal` inside one of them needs its settings.
     type_adapter(Removal)
     return SchemaValidator(_fail_fast(TypeAdapter(owner).core_schema))
 
@@ -166,29 +166,22 @@ def parse_plan(data: bytes, base: Path | None = None) -> Plan:
     else:
         invalid("$.ids", "expected an array of token ids or the name of a file")
     parts: dict[str, Any] = {}
-    for name, owner in _PLAN_PARTS.items():
+    for name, hint in _plan_parts().items():
         alias = wire_field(name)
         if alias not in tree:
             invalid(f"$.{alias}", "is missing")
-        parts[name] = _validated(owner, _encode(tree.pop(alias)), f"$.{alias}")
+        parts[name] = _validated(hint, _encode(tree.pop(alias)), f"$.{alias}")
     if tree:
         invalid("$", "has an unknown field")
     return Plan(ids=ids, **parts)
 
 
-_PLAN_PARTS: dict[str, Any] = {
-    "account": Account,
-    "receipt": Receipt,
-    "plan_file": PlanFile,
-    "kept": tuple[str, ...],
-    "removed": tuple[Removal, ...],
-    "max_output_tokens": int,
-    "advice": Advice,
-    "prompt": str | None,
-    "messages": tuple[dict[str, Any], ...] | None,
-    "spans": tuple[tuple[str, int], ...],
-    "diagnostics": dict[str, int | str],
-}
+@cache
+def _plan_parts() -> dict[str, Any]:
+    """Return the fields of a plan but `ids`, an array, which pydantic does not know."""
+    # `array[int]` cannot be evaluated before Python 3.12.
+    hints = get_type_hints(Plan, localns={"array": list})
+    return {name: hint for name, hint in hints.items() if name != "ids"}
 
 
 def _validated(owner: Any, data: bytes, path: str = "$") -> Any:

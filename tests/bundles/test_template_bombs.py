@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -182,3 +183,50 @@ def test_a_switch_in_the_system_text_is_recorded_and_not_refused() -> None:
     )
     profile = measure(varied(CONTENT, switch), STRINGS)
     assert [(parsed.role, parsed.opener) for parsed in profile.parsed_strings] == [("system", "thinking off")]
+
+
+def test_processor_time_alone_ends_a_silent_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the wall limit the limit of two seconds of processor time still holds."""
+    pytest.importorskip("resource")
+    monkeypatch.setattr(probe, "WALL_SECONDS", 60.0)
+    monkeypatch.setattr(probe, "_memory", {})
+    fault = faults(BOMBS["slices"])
+    assert fault.detail == "the probe ended at a limit of processor time or memory"
+
+
+def test_memory_alone_ends_a_bomb() -> None:
+    """1.2 GB of text would fit this machine, but not the probe."""
+    pytest.importorskip("resource")
+    fault = faults("{{ ('a' * 30000) | replace('a', '" + "b" * 40_000 + "') }}" + SAY)
+    assert fault.detail == "it runs out of memory"
+
+
+def test_the_wall_limit_ends_a_probe_that_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that uses no processor time is ended too."""
+    monkeypatch.setattr(probe, "WALL_SECONDS", 0.5)
+    monkeypatch.setattr(probe, "_CHILD", "import time\ntime.sleep(30)")
+    fault = faults("{{ messages[0].content }} asleep")
+    assert fault.detail == "the probe did not end within 0.5 seconds"
+
+
+REPORT = """
+import os, json, sys
+kept = {name: resource.getrlimit(getattr(resource, name))[1] for name in limits}
+print(json.dumps({"limits": kept, "environment": sorted(os.environ), "user_site": sys.flags.no_user_site}))
+"""
+
+
+def test_the_probe_process_has_no_environment_and_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are set before a byte of the template is read."""
+    pytest.importorskip("resource")
+    before_the_job, found, _ = probe._CHILD.partition("import json\njob")
+    assert found
+    monkeypatch.setenv("PLANNER_SECRET", "1")
+    monkeypatch.setattr(probe, "_CHILD", before_the_job + REPORT)
+    monkeypatch.setattr(probe, "_decode", json.loads)
+    report = probe._limited("", {})
+    assert isinstance(report, dict)
+    # The interpreter itself sets LC_CTYPE where it finds no locale.
+    assert report["environment"] in ([], ["LC_CTYPE"])
+    assert report["limits"] == probe.LIMITS
+    assert report["user_site"] == 1

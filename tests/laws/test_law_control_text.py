@@ -109,6 +109,6 @@ def test_text_mode_refuses_a_control_string_that_two_contents_form() -> None:
     assert "control_text_in_field" == refused.reason
     accepted = planner.plan(replace(request, options=Options(mode="ids")))
     assert isinstance(accepted, Plan)
-    assert Counter({CONTROLS[4].id: 1}) == _controls(accepted)
+    assert Counter({CONTROLS[3].id: 1}) == _controls(accepted)
     apart = replace(request, turns=(replace(turn, messages=(Message("user", text="d|> hi"), turn.messages[1])),))
     assert isinstance(planner.plan(apart), Plan)

@@ -43,6 +43,7 @@ def refusal(data: bytes) -> str:
         (b'{"text": "\\u0000"}', "$.text: holds a NUL, a lone surrogate or a noncharacter"),
         (b'{"\\udfff": 1}', "$.*: holds a NUL, a lone surrogate or a noncharacter"),
         ('["\ufdd0"]'.encode(), "$[0]: holds a NUL, a lone surrogate or a noncharacter"),
+        ('["\ufffe"]'.encode(), "$[0]: holds a NUL, a lone surrogate or a noncharacter"),
         ('["\U0010ffff"]'.encode(), "$[0]: holds a NUL, a lone surrogate or a noncharacter"),
         (b"[" * 100_000 + b"]" * 100_000, "$: is nested deeper than 32 levels"),
         (b"[" * 33 + b"]" * 33, "$: is nested deeper than 32 levels"),

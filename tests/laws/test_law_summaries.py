@@ -1,0 +1,183 @@
+"""Law 9: a turn and a summary of it are never both there; law 11: a summary stands before what follows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from planner.steps.ladder import ladder, rung
+from planner.steps.layer import layer
+from planner.steps.recall import recall
+from planner.values.plan import Plan, Refusal
+from planner.values.request import PlanRequest
+from planner.values.summary import SummaryRecord
+from planner.values.turn import Message, Turn
+from tests.laws.common import TOYS, between, plan_with, room_of, sizes, toy, with_room
+from tests.strategies import PLAIN_TEXT, Wanted, requests, summaries_of, summary_of
+
+
+def _covered(request: PlanRequest, summary: SummaryRecord) -> set[str]:
+    shown = [turn for turn in request.turns if turn.state in ("open", "completed")]
+    return {turn.id for turn in shown if summary.covers_from <= turn.sequence <= summary.covers_to}
+
+
+def _order(request: PlanRequest, summaries: tuple[SummaryRecord, ...], answer: Plan) -> list[tuple[int, int]]:
+    """Return (sequence, 1 for a turn) of the history as kept; a summary counts at its coversTo."""
+    turns = {turn.id: turn.sequence for turn in request.turns}
+    ends = {summary.id: summary.covers_to for summary in summaries}
+    out = []
+    for key in answer.kept:
+        kind, _, name = key.partition("/")
+        if kind == "turn" and name in turns:
+            out.append((turns[name], 1))
+        elif kind == "summary":
+            out.append((ends[name], 0))
+    return out
+
+
+@pytest.mark.parametrize(("template", "pieces"), TOYS)
+@given(data=st.data())
+def test_a_turn_and_its_summary_are_never_both_there(template: str, pieces: str, data: st.DataObject) -> None:
+    """A covered turn is absent only with its summary present or its removal on the receipt; order holds."""
+    planner = toy(template, pieces)
+    request = data.draw(requests(planner.bundle_id, Wanted(max_turns=9)))
+    summaries = data.draw(summaries_of(tuple(turn for turn in request.turns if turn.id != "own")))
+    measured = sizes(planner, request)
+    request = with_room(request, between(measured[-1], measured[0], data.draw(st.floats(0, 1.05))))
+    answer = plan_with(planner.encoder(), request, summaries)
+    assert isinstance(answer, Plan), answer
+    assert len(answer.ids) <= room_of(request)
+    shown = {key.partition("/")[2] for key in answer.kept if key.startswith("summary/")}
+    turns = {key.partition("/")[2] for key in answer.kept if key.startswith("turn/")}
+    event("with a summary" if shown else "without")
+    reasons = {entry.id: entry.reason for entry in answer.removed}
+    for summary in summaries:
+        if summary.id in shown:
+            assert turns.isdisjoint(_covered(request, summary))
+            assert "sea" not in shown
+        else:
+            assert f"summary/{summary.id}" in reasons
+    order = _order(request, summaries, answer)
+    assert sorted(set(order)) == order
+    assert len([item for item in answer.spans if item[0].startswith("summary/")]) >= 0
+    charged = sum(answer.account.items.get(f"summary/{name}", 0) for name in shown)
+    assert charged == answer.account.summary_tokens
+
+
+@pytest.mark.parametrize(("template", "pieces"), TOYS)
+@given(data=st.data())
+def test_fit_with_summaries_equals_a_linear_scan(template: str, pieces: str, data: st.DataObject) -> None:
+    """Every rung of the whole ladder, measured by planning exactly it: the first that fits is the plan."""
+    planner = toy(template, pieces)
+    wanted = Wanted(texts=PLAIN_TEXT, max_turns=8, late_system=False, tools=False)
+    request = data.draw(requests(planner.bundle_id, wanted))
+    summaries = data.draw(summaries_of(tuple(turn for turn in request.turns if turn.id != "own")))
+    measured = sizes(planner, request)
+    request = with_room(request, between(measured[-1], measured[0], data.draw(st.floats(0, 1))))
+    whole = _every_rung(planner.encoder(), request, summaries)
+    right = next((made for made, tokens in enumerate(whole.sizes) if tokens <= room_of(request)), None)
+    answer = plan_with(planner.encoder(), request, summaries)
+    if right is None:
+        assert isinstance(answer, Refusal)
+        return
+    assert isinstance(answer, Plan), answer
+    event("moved" if right else "whole")
+    assert whole.kept[right] == tuple(key for key in answer.kept if key.startswith(("turn/", "summary/", "passage/")))
+
+
+class _Rungs:
+    """Sizes and kept ids of every rung."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.kept: list[tuple[str, ...]] = []
+
+
+def _every_rung(encoder: object, request: PlanRequest, summaries: tuple[SummaryRecord, ...]) -> _Rungs:
+    from planner.pipeline import Job, Stores, _measurer
+    from planner.steps.seal import Sealing
+    from planner.steps.sizes import Sizes
+    from planner.values.prompt import Counters
+
+    history = recall(request)
+    layered = layer(request, history, summaries)
+    job = Job(request, history, encoder, Sealing(request, None, None), Stores(), summaries)  # type: ignore[arg-type]
+    measurer = _measurer(job, layered, Counters())
+    known = Sizes(measurer, Stores().sizes)
+    known.learn(history.turns)
+    steps = ladder(layered, request.options, known.item)
+    out = _Rungs()
+    for made in range(len(steps.moves) + 1):
+        selection = rung(steps, layered, layered.passages, made)
+        out.sizes.append(measurer.measure(selection).tokens)
+        names = [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}"
+                 for entry in selection.history]  # fmt: skip
+        names += [f"passage/{entry.citation_id}" for entry in selection.passages]
+        out.kept.append((*names, f"turn/{layered.open_turn.id}"))
+    return out
+
+
+def _talk(number: int, words: str) -> Turn:
+    messages = (Message("user", id=f"u{number}", text=words), Message("assistant", id=f"a{number}", text=words))
+    return Turn(f"t{number}", number, "completed", messages)
+
+
+def _long_talk() -> PlanRequest:
+    from planner.values.request import CurrentRequest
+
+    turns = tuple(_talk(number, "note rain " * 8) for number in range(1, 9))
+    return PlanRequest("toy-plain-char", CurrentRequest(id="q", text="be"), turns=turns, reserved_output_tokens=0,
+                       safety_margin_tokens=0, max_input_tokens=100_000)  # fmt: skip
+
+
+def test_a_summary_stands_before_the_first_turn_after_its_range() -> None:
+    """Sequence and prompt agree: the state block opens the user message of the next kept turn."""
+    request = _long_talk()
+    summary = summary_of("s0", request.turns[1:4], "sea")
+    answer = plan_with(toy().encoder(), with_room(request, 1_100), (summary,))
+    assert isinstance(answer, Plan), answer
+    assert ("turn/t1", "summary/s0", "turn/t5", "turn/t6", "turn/t7", "turn/t8", "turn/q", "request/q") == answer.kept
+    assert answer.prompt is not None
+    block = answer.prompt.split("<|user|>")[2]
+    assert block.startswith("[conversation state: written by the application]")
+    assert "turns 2 to 4:\nsea\n" in block
+    assert [("turn/t2", "turn/t4", "replaced_by_summary", 3)] == [
+        (entry.id, entry.last_id, entry.reason, entry.count) for entry in answer.removed
+    ]
+    assert answer.receipt.history_reduced is None, "a summarised turn is not missing"
+    assert ("s0@1",) == answer.receipt.summary_versions
+
+
+def test_a_summary_beyond_the_horizon_replaces_its_turns() -> None:
+    """In a window of a few turns the summary of much older turns may stay or leave, but a plan is made."""
+    request = _long_talk()
+    summary = summary_of("s0", request.turns[0:3], "sea")
+    for room in range(40, 1_700, 60):
+        answer = plan_with(toy().encoder(), with_room(request, room), (summary,))
+        assert isinstance(answer, Plan), answer
+        assert len(answer.ids) <= room
+
+
+def test_a_summary_that_saves_nothing_is_not_used() -> None:
+    """X42: a summary larger than its sources stays out, the raw turns leave, and the receipt says no_gain."""
+    request = _long_talk()
+    summary = summary_of("s0", request.turns[0:1], "sea " * 200)
+    answer = plan_with(toy().encoder(), with_room(request, 1_200), (summary,))
+    assert isinstance(answer, Plan), answer
+    assert "summary/s0" not in answer.kept
+    assert {"no_gain"} == {entry.reason for entry in answer.removed if entry.id == "summary/s0"}
+
+
+def test_a_summary_over_a_pinned_turn_is_not_used() -> None:
+    """A protected turn inside the interval keeps the whole run raw (X1)."""
+    request = _long_talk()
+    pinned = replace(request.turns[2].messages[0], protection_reason="audit-evidence")
+    turn = replace(request.turns[2], messages=(pinned, request.turns[2].messages[1]))
+    request = replace(request, turns=(*request.turns[:2], turn, *request.turns[3:]))
+    answer = plan_with(toy().encoder(), with_room(request, 900), (summary_of("s0", request.turns[1:4], "sea"),))
+    assert isinstance(answer, Plan), answer
+    assert "summary/s0" not in answer.kept
+    assert "turn/t3" in answer.kept

@@ -1,0 +1,107 @@
+"""Every planned id equals the reference's: transformers' render, the bundle's own tokenizer file (issue A).
+
+PLANNER_MAX_EXAMPLES sets the number of conversations per bundle: 60 by default, 500 in the full run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+
+import pytest
+
+from planner.planner import Planner
+from tests.parity.conftest import SHIPPED, Opened
+from tests.parity.outcomes import TABLES, Comparison, changes_made
+from tests.support import conversations
+from tests.support.conversations import Conversation
+from tests.support.framing import measure_traits
+
+EXAMPLES = int(os.environ.get("PLANNER_MAX_EXAMPLES", "60"))
+FOLDERS = (
+    "deepseek-v3", "gemma-3", "gpt-oss", "llama-2-spm", "llama-3.1", "llama-3.2", "mistral-nemo-tekken",
+    "mistral-v1-fast", "mistral-v1-spm", "mistral-v3-spm", "phi-3-mini", "qwen3-0.6b", "qwen3-slow", "smollm2",
+)  # fmt: skip
+BUNDLES = (*SHIPPED, *FOLDERS)
+
+
+@lru_cache(maxsize=2)
+def _made(seed: int, tools: bool, total: int) -> list[Conversation]:
+    return conversations.generate(total, seed, tools=tools)
+
+
+def _conversations(comparison: Comparison, seed: int) -> list[Conversation]:
+    """Choose what the template can carry; the others also see each shape with tools once."""
+    if comparison.carries_tools:
+        return _made(seed, True, EXAMPLES)
+    plain = _made(seed, False, EXAMPLES)
+    return plain + _made(seed, True, len(conversations.SHAPES))
+
+
+def test_every_folder_with_a_template_is_compared(template_bundles: list[str]) -> None:
+    """A folder added to the shared data is not forgotten here."""
+    assert sorted(FOLDERS) == template_bundles
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_R43_ids_equal_the_reference_for_every_conversation(
+    opened: Callable[[str], Opened], seed: int, name: str
+) -> None:
+    """No id differs, no list is refused that the reference renders whole, no loss passes unnoticed.
+
+    Where the reference raises or loses a piece the refusal has the right code, turn and concession; with
+    concessions allowed the ids are those of the conceded list.
+    """
+    comparison = Comparison(*opened(name))
+    items = _conversations(comparison, seed)
+    for item in items:
+        comparison.compare(item)
+    out = comparison.out
+    TABLES[name] = out.lines()
+    assert out.faults == []
+    first_answers = [count for key, count in out.table.items() if "with concessions" not in key[1]]
+    assert sum(first_answers) == len(items)
+    assert 2 * out.compared > len(items)
+    assert out.raw > 0
+    wrong = {key: count for key, count in out.table.items() if key[1].startswith("WRONG")}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_each_normalisation_is_listed_with_its_render_before_and_after(
+    opened: Callable[[str], Opened], seed: int, name: str
+) -> None:
+    """What was changed in a list before rendering is in the profile, and the change shows in its example."""
+    bundle, reference = opened(name)
+    comparison = Comparison(bundle, reference)
+    listed = {entry.name: entry for entry in bundle.profile.normalisations}
+    traits = measure_traits(reference)
+    needed: set[str] = set()
+    if comparison.carries_tools:
+        for item in _made(seed, True, len(conversations.SHAPES)):
+            needed |= changes_made(item.messages, traits, ())
+    if bundle.profile.null_content == "empty":
+        needed.discard("null_content")
+    assert needed - {"reasoning"} <= set(listed)
+    for entry in listed.values():
+        assert entry.after
+        assert entry.before != entry.after
+
+
+@pytest.mark.parametrize("name", ["@qwen3-0.6b", "@reference", "gpt-oss"])
+def test_the_same_conversation_planned_twice_gives_the_same_bytes(
+    opened: Callable[[str], Opened], seed: int, name: str
+) -> None:
+    """R44: caches of the first plan change nothing in the second, and neither does a planner of its own."""
+    bundle, _ = opened(name)
+    once, again = Planner(bundle), Planner(bundle)
+    for item in _made(seed, True, EXAMPLES)[:12]:
+        first, second, third = (
+            planner.plan(messages=item.messages, tools=list(item.tools) or None, max_input_tokens=200_000)
+            for planner in (once, once, again)
+        )
+        assert first.accepted == second.accepted == third.accepted
+        assert first.receipt == second.receipt == third.receipt
+        if first.accepted:
+            assert bytes(first.ids) == bytes(second.ids) == bytes(third.ids)
