@@ -200,7 +200,7 @@ def _seal(
         refuse_control_text(encoding.rendered, job.encoder.guards)
     assembled = encoding.assembled
     figures = account(assembled, request, resolved.window)
-    kept = kept_ids(layered, fitted)
+    kept = kept_ids(layered, fitted, framed)
     removed, reduced = removals(layered, steps, fitted)
     receipt = plan_receipt(
         job.sealing, figures, framed, assembled, kept, removed,
@@ -217,7 +217,7 @@ def _seal(
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
-        file_items=file_items(layered, fitted, kept),
+        file_items=file_items(fitted, framed, kept),
     )
 
 

@@ -151,6 +151,6 @@ def summary_of(summary_id: str, run: tuple[Turn, ...], text: str, **fields: Any)
     return SummaryRecord(
         id=summary_id, plan_id="plan", conversation_id="chat", source_generation=1, source_revision=0,
         source_ids=ids, source_fingerprint="0" * 64, covers_from=run[0].sequence, covers_to=run[-1].sequence,
-        through_sequence=run[-1].sequence, summary_version=1, policy_version="unversioned",
-        strategy_version="1", summary_text=text, state=SummaryState(goal="goal"), **fields,
+        through_sequence=run[-1].sequence, policy_version="unversioned", strategy_version="1",
+        summary_text=text, state=SummaryState(goal="goal"), **{"summary_version": 1, **fields},
     )  # fmt: skip

@@ -79,7 +79,7 @@ def read_recorded(name: str) -> Recorded:
         keys = json.loads(data).keys()
     except (ValueError, AttributeError, RecursionError):
         keys = {}.keys()
-    if "planFile" in keys:
+    if "maxOutputTokens" in keys:
         plan = parse_plan(data, base=None if name == STDIO else Path(name).resolve().parent)
         return Recorded(plan.receipt, plan=plan)
     if "receipt" in keys:

@@ -22,7 +22,7 @@ COMMANDS = {
     "explain": "Say what happened to every id of a plan, or what another window would change.",
     "bundle": "List, show and check model bundles.",
     "doctor": "Show versions, folders and what is weaker on this machine.",
-    "reasons": "Explain every code a plan, refusal or fault may carry.",
+    "reasons": "Explain every code a plan, refusal or fault may carry: what it means and what to do.",
     "schema": "Print the JSON Schema of a request.",
     "demo": "Plan the demo conversation and draw its account.",
 }

@@ -6,7 +6,7 @@ equals a plain scan over every rung (law 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from planner.steps.ladder import rung
@@ -14,6 +14,7 @@ from planner.steps.measure import Measured
 from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes, rung_key
 from planner.values.passage import Passage
 from planner.values.rung import Ladder, Layered, Selection
+from planner.values.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +82,44 @@ def estimates(
     base = sizes.base
     if base is None:
         raise AssertionError("sizes were not learned")
-    first = rung(steps, layered, passages, 0) if start == steps.gone_through else None
     turns = layered.history.turns
     begin = max(start, steps.gone_through)
-    kept = {
-        turns[index].id: turns[index] for index in (*_pins_before(layered, begin), *range(begin, len(turns)))
-    }
+    indexes = [*_pins_before(layered, begin), *range(begin, len(turns))]
+    kept = {turns[index].id: turns[index] for index in indexes}
+    known = sizes.store.turns
+    texts_only = base.rendered is None or any(known[turn_id].rendered is None for turn_id in kept)
+    out = [BEYOND if start > steps.gone_through else 0]
+    if not texts_only and not passages and not layered.summaries:
+        total = (base.rendered or 0) + sum(known[turn_id].rendered or 0 for turn_id in kept)
+        out[0] += total
+        for move in steps.moves:
+            for key in move.leaves:
+                total -= known[key[5:]].rendered or 0
+            out.append(total)
+        return out
+    return _mixed(steps, layered, sizes, passages, kept, out)
+
+
+def _mixed(
+    steps: Ladder,
+    layered: Layered,
+    sizes: Sizes,
+    passages: Sequence[Passage],
+    kept: dict[str, Turn],
+    out: list[int],
+) -> list[int]:
+    """Sum rungs with passages or summaries, or with turns that only count by their texts."""
+    base = sizes.base
+    if base is None:
+        raise AssertionError("sizes were not learned")
     rendered = (base.rendered or 0) + sum(sizes.rendered(turn) for turn in kept.values())
     raising = {turn.id for turn in kept.values() if sizes.raises(turn)}
     cited = len(passages)
     area = sizes.area() if cited else 0
     rendered += sum(sizes.item(f"passage/{passage.citation_id}") for passage in passages)
-    texts = _text_sum(layered, sizes, kept.values(), passages) if raising or base.rendered is None else 0
-    held = BEYOND if first is None else 0
-    out = [held + (texts if raising or base.rendered is None else rendered + area)]
+    texts = _text_sum(sizes, kept.values(), passages) if raising or base.rendered is None else 0
+    held = out[0]
+    out[0] = held + (texts if raising or base.rendered is None else rendered + area)
     for move in steps.moves:
         if move.through:
             held = 0
@@ -119,6 +144,5 @@ def _pins_before(layered: Layered, begin: int) -> list[int]:
     return [index for index in layered.history.pinned if index < begin]
 
 
-def _text_sum(layered: Layered, sizes: Sizes, turns: object, passages: Sequence[Passage]) -> int:
-    measurer = sizes.measurer
-    return measurer.text_tokens(Selection(history=tuple(turns), passages=tuple(passages)))  # type: ignore[arg-type]
+def _text_sum(sizes: Sizes, turns: Iterable[Turn], passages: Sequence[Passage]) -> int:
+    return sizes.measurer.text_tokens(Selection(history=tuple(turns), passages=tuple(passages)))

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.steps.layer import turn_kind
+from planner.values.plan import FileItem
 from planner.values.profile import TemplateProfile
 from planner.values.prompt import Leaf, LeafKind, Section
 from planner.values.turn import Message, ToolCall, Turn
@@ -46,6 +48,7 @@ class Framing:
 class FramedTurn:
     """Messages of one turn, its leaves in order, the texts left out, and what shapes it holds.
 
+    `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
     `shapes` are the names `frame.explain` asks the profile about; `used` maps a concession to message ids.
     """
 
@@ -57,6 +60,9 @@ class FramedTurn:
     aliased: int = 0
     flags: frozenset[str] = frozenset()
     message_ids: tuple[str, ...] = ()
+    key: str = ""
+    file_item: FileItem = ("", "", None)
+    opens_with_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,11 @@ class Place:
     section: Section
     of_which: str = ""
     request_item: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The turn's `kind/id`."""
+        return self.item
 
 
 def frame_turn(turn: Turn, place: Place, framing: Framing) -> FramedTurn:
@@ -123,8 +134,13 @@ class _TurnFramer:
         return FramedTurn(
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliased, frozenset(self.flags),
-            tuple(self.message_ids),
+            tuple(self.message_ids), self.place.key, self.file_item(),
+            bool(messages) and messages[0].role == "user",
         )  # fmt: skip
+
+    def file_item(self) -> FileItem:
+        kind = "required_request" if self.place.request_item is not None else turn_kind(self.turn)
+        return self.place.key, kind, self.turn.sequence
 
     def put(self, message: Message, framed: dict[str, Any]) -> None:
         self.messages.append(framed)

@@ -74,7 +74,7 @@ class Measurer:
         encoding = self.encoder.certified(framed.inputs, self.counters, kind=kind)
         if encoding.failure is None and not encoding.lost:
             if self.splicer is not None and encoding.assembled is not None:
-                self.splicer.learn(selection, encoding.assembled, self.own_item)
+                self.splicer.learn(selection, encoding.assembled, self.own_item, self.framer)
             return Measured(encoding.tokens, selection, framed, encoding)
         if encoding.failure is None:
             problem = explain_loss(encoding.lost, framed, self.encoder.bundle.profile)
@@ -94,7 +94,7 @@ class Measurer:
         return framed, encoding
 
     def _spliced(self, splicer: Splicer, selection: Selection) -> Measured | None:
-        end = splicer.tail_of(selection, self.layered)
+        end = splicer.tail_of(selection, self.layered, self.framer)
         if end is None:
             return None
         known = splicer.tail

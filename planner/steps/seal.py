@@ -10,7 +10,6 @@ from typing import Any
 from planner.encoding.runs import Assembled
 from planner.steps.fit import Fitted
 from planner.steps.frame import Framed
-from planner.steps.layer import turn_kind
 from planner.values.account import Account
 from planner.values.bundle import Manifest
 from planner.values.digest import (
@@ -153,16 +152,21 @@ def _reduced(history: History, ranges: Sequence[tuple[int, int, str]]) -> Histor
     )
 
 
-def kept_ids(layered: Layered, fitted: Fitted) -> tuple[str, ...]:
+def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...]:
     """List what is in the prompt, in the order of the parts."""
     out = [f"policy/{item.id}" for item in layered.policy]
     out += [f"scope/{item.id}" for item in layered.data_scope]
     if layered.output_schema is not None:
         out.append(f"schema/{layered.output_schema.id}")
     out += [f"tool/{tool.id}" for tool in layered.tools]
-    for entry in fitted.measured.selection.history:
-        kind = "summary" if isinstance(entry, SummaryRecord) else "turn"
-        out.append(f"{kind}/{entry.id}")
+    history = fitted.measured.selection.history
+    if layered.summaries:
+        out += [
+            f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}"
+            for entry in history
+        ]
+    else:
+        out += [part.key for _, part in framed.turns[:-1]]
     out += [f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages]
     out += [f"preference/{item.id}" for item in layered.preferences]
     out += [f"parameter/{item.id}" for item in layered.request.required_parameters]
@@ -302,14 +306,11 @@ _FILE_LAYERS = {
 }
 
 
-def file_items(layered: Layered, fitted: Fitted, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
+def file_items(fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
     """Return layer and sequence of everything kept, in order, as the plan file writes them (X16)."""
-    history = fitted.measured.selection.history
-    own = layered.open_turn
-    moving: dict[str, FileItem] = {f"turn/{own.id}": (f"turn/{own.id}", "required_request", own.sequence)}
-    for entry in history:
+    moving = {part.key: part.file_item for _, part in framed.turns}
+    for entry in fitted.measured.selection.history:
         if isinstance(entry, SummaryRecord):
-            moving[f"summary/{entry.id}"] = (f"summary/{entry.id}", "summarizable", entry.covers_to)
-        else:
-            moving[f"turn/{entry.id}"] = (f"turn/{entry.id}", turn_kind(entry), entry.sequence)
+            key = f"summary/{entry.id}"
+            moving[key] = (key, "summarizable", entry.covers_to)
     return tuple(moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept)

@@ -31,7 +31,7 @@ class Splicer:
         self.store = store
         self.tail: tuple[Selection, Framed, Encoding] | None = None
 
-    def tail_of(self, selection: Selection, layered: Layered) -> Selection | None:
+    def tail_of(self, selection: Selection, layered: Layered, framer: Framer) -> Selection | None:
         """Return what must be rendered of a rung, None where it cannot be spliced.
 
         A rung can be where it is a plain suffix of the history, each turn opens with a user message, and all
@@ -43,12 +43,13 @@ class Splicer:
             return None
         if history[0] is not turns[len(turns) - len(history)]:
             return None
-        for entry in history[: -self.depth]:
-            if entry.id not in self.store.turns:
-                return None
-        if not all(isinstance(entry, Turn) and opens_with_user(entry) for entry in history):
+        known = self.store.turns
+        if not all(entry.id in known for entry in history[: -self.depth]):
             return None
-        if not opens_with_user(layered.open_turn):
+        end = history[-self.depth :]
+        if not all(isinstance(entry, Turn) and framer.turn(entry).opens_with_user for entry in end):
+            return None
+        if not framer.open_turn().opens_with_user:
             return None
         return Selection(history=history[-self.depth :], passages=selection.passages)
 
@@ -64,19 +65,16 @@ class Splicer:
         frozen = [(f"turn/{entry.id}", self.store.turns[entry.id]) for entry in before]
         return splice(tail, frozen, items[0])
 
-    def learn(self, selection: Selection, assembled: Assembled, own: str) -> None:
-        """Keep the ids of a rung that was rendered whole."""
+    def learn(self, selection: Selection, assembled: Assembled, own: str, framer: Framer) -> None:
+        """Keep the ids of a rung that was rendered whole, where each turn opens with a user message."""
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
-        if len(entries) != len(selection.history) or not all(map(opens_with_user, entries)):
+        if len(entries) != len(selection.history) or not framer.open_turn().opens_with_user:
+            return
+        if not all(framer.turn(entry).opens_with_user for entry in entries):
             return
         fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries], own)
         for item, turn in fresh.items():
             self.store.turns[item.partition("/")[2]] = turn
-
-
-def opens_with_user(turn: Turn) -> bool:
-    """Tell whether a turn's first message is the user's: the framing before a turn belongs to the one before."""
-    return bool(turn.messages) and turn.messages[0].role == "user"
 
 
 def make_splicer(

@@ -65,11 +65,12 @@ def between(low: int, high: int, share: float) -> int:
 
 
 def answer_bytes(answer: Plan | Refusal) -> bytes:
-    """Return everything of an answer that is not diagnostics."""
+    """Return everything of an answer that is not diagnostics; only text mode promises the prompt's text."""
     if isinstance(answer, Refusal):
         return dump_refusal(replace(answer, diagnostics={}))
+    shown = (answer.prompt or "") if answer.receipt.mode == "text" else ""
     parts = (ids_bytes(answer.ids), dump_receipt(answer.receipt), dump_plan_file(answer.plan_file),
-             (answer.prompt or "").encode(), str(answer.max_output_tokens).encode())  # fmt: skip
+             shown.encode(), str(answer.max_output_tokens).encode())  # fmt: skip
     return b"\0".join(parts)
 
 

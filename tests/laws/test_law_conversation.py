@@ -86,6 +86,7 @@ class History:
         options = Options(
             concessions=data.draw(st.sampled_from(((), CONCESSIONS))),
             low_water=data.draw(st.sampled_from((1.0, 1.0, 0.6))), sticky=data.draw(st.booleans()),
+            mode=data.draw(st.sampled_from(("ids", "ids", "text"))),
         )  # fmt: skip
         return PlanRequest(
             self.planner.bundle_id, CurrentRequest(id="q", text=asked), policy=policy, tools=tools,

@@ -12,9 +12,19 @@ MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 
-FILES: dict[str, int] = {}
-FUNCTIONS: dict[str, int] = {}
-PARAMETERS: dict[str, int] = {}
+FILES = {
+    "encoding/tracked_template.py": 321,
+    "steps/frame.py": 438,
+    "steps/frame_turn.py": 315,
+    "steps/seal.py": 315,
+}
+FUNCTIONS = {"values/reasons.py:_rows": 107}
+PARAMETERS = {
+    "steps/fit.py:fit": 7,
+    "steps/ladder.py:ladder": 7,
+    "steps/seal.py:plan_receipt": 7,
+    "steps/sticky.py:lower": 8,
+}
 """Ratchets, `file` or `file:function` to its size: lower an entry when the code shrinks, never raise one."""
 
 
