@@ -63,10 +63,10 @@ class Conversation:
         Raises RefusalSignal invalid-input for a turn that breaks a rule, as planning with it would.
         """
         with self._lock:
-            check_turn(turn, f"$.turns[{len(self._all)}]", self._message_ids)
-            check_supported_turn(turn, f"$.turns[{len(self._all)}]")
+            path = f"$.turns[{len(self._all)}]"
             if turn.id in self._ids or (self._all and turn.sequence <= self._all[-1].sequence):
-                raise RefusalSignal("invalid-input", f"$.turns[{len(self._all)}]: id or sequence is not new")
+                raise RefusalSignal("invalid-input", f"{path}: id or sequence is not new")
+            self._admit(turn, path, frozenset())
             self._take(turn)
 
     def extend(self, turns: Iterable[Turn]) -> None:
@@ -88,15 +88,24 @@ class Conversation:
                 raise RefusalSignal(
                     "invalid-input", f"$.turns[{index}].state: not allowed after {found.state}"
                 )
-            self._message_ids -= {message.id for message in found.messages if message.id}
-            check_turn(turn, f"$.turns[{index}]", self._message_ids)
-            check_supported_turn(turn, f"$.turns[{index}]")
+            old = frozenset(message.id for message in found.messages if message.id)
+            self._admit(turn, f"$.turns[{index}]", old)
             later = self._all[index + 1 :]
             self._rewind(index)
             for stores in self._stores.values():
                 stores.forget(turn.id)
             for entry in (turn, *later):
                 self._take(entry)
+
+    def _admit(self, turn: Turn, path: str, replaced: frozenset[str]) -> None:
+        """Check a turn; nothing is remembered of one that breaks a rule."""
+        check_supported_turn(turn, path)
+        check_turn(turn, path)
+        new = {message.id for message in turn.messages if message.id}
+        if any(entry in self._message_ids and entry not in replaced for entry in new):
+            raise RefusalSignal("invalid-input", f"{path}.messages: a message id is used by another message")
+        self._message_ids -= replaced
+        self._message_ids |= new
 
     def _take(self, turn: Turn) -> None:
         chain = self._chains[-1].copy() if self._chains else TurnChain()
@@ -144,7 +153,10 @@ class Conversation:
             return refuse(Sealing(request, None, None, self._digest_key), signal)
         turns = (self._chains[-1] if self._chains else TurnChain()).value()
         sealing = Sealing(
-            request, self._encoder.bundle.manifest, request_digest(request, turns, self._digests), self._digest_key
+            request,
+            self._encoder.bundle.manifest,
+            request_digest(request, turns, self._digests),
+            self._digest_key,
         )
         try:
             history = self._history(request)
@@ -162,7 +174,7 @@ class Conversation:
 
     def _history(self, request: PlanRequest) -> History:
         last = self._shown[-1].sequence if self._shown else 0
-        own = own_turn(self._open, request.request, last)
+        own = own_turn(self._open, request.request, last, self._ids)
         turns, pinned = self._shown, self._pinned
         if any(turn.id == own.id for turn in self._open):
             place = next(index for index, turn in enumerate(turns) if turn.id == own.id)

@@ -5,12 +5,13 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.encoding.encoder import Encoder, Encoding
 from planner.encoding.tracked import own
 from planner.steps.account import account
+from planner.steps.audit import audit
 from planner.steps.control_text import refuse_control_text
 from planner.steps.fit import Fitted, fit
 from planner.steps.frame_turn import Framing
@@ -127,6 +128,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     if not fitted.fits:
         return _overflowed(job, measurer, fitted.measured, resolved, counters)
     fitted = lower(fitted, steps, layered, sizes, request, resolved.window.budget, measurer.measure, passages)
+    if encoder.audit_due():
+        fitted = replace(fitted, measured=audit(fitted.measured, measurer))
     if counters.speed != "spliced":
         sizes.refresh(fitted.measured)
     return _seal(job, layered, steps, fitted, resolved, counters)

@@ -40,6 +40,7 @@ class Planner:
 
     bundle        a bundle id, a path to a model folder, or a loaded Bundle; the default for `plan`.
     user_folder   where the user's own bundles are looked for by id; none by default.
+    cache_folder  where measured template profiles are kept between processes; none by default.
     digest_key    key for digests of single items in receipts; without it they are left out (X50).
     on_plan       called once per call with a PlanEvent; an exception in it reaches the caller.
     cache_bytes   bound of each bundle's cache of encoded runs.
@@ -53,6 +54,7 @@ class Planner:
         bundle: str | Path | Bundle = "qwen3-0.6b",
         *,
         user_folder: Path | None = None,
+        cache_folder: Path | None = None,
         digest_key: bytes | None = None,
         on_plan: Callable[[PlanEvent], None] | None = None,
         cache_bytes: int | None = None,
@@ -60,6 +62,7 @@ class Planner:
         """Keep the settings; nothing is loaded before the first plan."""
         self._default = bundle
         self._user_folder = user_folder
+        self._cache_folder = cache_folder
         self._digest_key = digest_key
         self._on_plan = on_plan
         self._cache_bytes = cache_bytes
@@ -94,7 +97,7 @@ class Planner:
         from planner.bundles.open import open_bundle
 
         reference = self._default if wanted == self.bundle_id else wanted
-        return open_bundle(reference, user_folder=self._user_folder)  # type: ignore[arg-type]
+        return open_bundle(reference, user_folder=self._user_folder, cache_dir=self._cache_folder)  # type: ignore[arg-type]
 
     def plan(
         self,

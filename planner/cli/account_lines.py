@@ -36,22 +36,26 @@ def account_lines(account: Account) -> tuple[Line, ...]:
         Line("R", "retrieval", account.retrieval_tokens, "blue"),
         Line("F", "framing", account.framing_tokens, "white"),
         Line("O", "reserve for the answer", account.reserved_output_tokens, "bright_black"),
-        Line(".", "free (with the margin)", free_tokens(account), "bright_black"),
+        Line("-", "safety margin", account.safety_margin_tokens, "bright_black"),
+        Line(".", "free", free_tokens(account), "bright_black"),
     )
 
 
 def free_tokens(account: Account) -> int:
-    """Return the tokens of the window that nobody uses, the margin among them; negative on overflow."""
-    return account.input_limit - account.input_tokens - account.reserved_output_tokens
+    """Return the tokens of the window that nobody uses; negative by what is missing on overflow."""
+    taken = account.input_tokens + account.reserved_output_tokens + account.safety_margin_tokens
+    return account.input_limit - taken
 
 
 def bar(lines: Sequence[Line], width: int = BAR_WIDTH) -> tuple[tuple[Line, int], ...]:
     """Share `width` cells among the lines by largest remainder; a part that is there gets at least one.
 
+    The margin, mostly a single token, is left out.
+
     >>> [cells for _, cells in bar((Line("P", "p", 1, ""), Line("H", "h", 99, "")), 10)]
     [1, 9]
     """
-    present = [line for line in lines if line.tokens > 0]
+    present = [line for line in lines if line.tokens > 0 and line.letter != "-"]
     total = sum(line.tokens for line in present)
     cells = {line.letter: max(1, line.tokens * width // total) for line in present}
     by_rest = sorted(present, key=lambda line: -(line.tokens * width % total))

@@ -66,8 +66,9 @@ def draw_plan(plan: Plan) -> None:
     say(f"plan {receipt.plan_id} for {receipt.model_bundle_id}: accepted", "bold")
     say(
         f"{account.input_tokens:,} prompt tokens + {account.reserved_output_tokens:,} reserved for the answer"
-        f" + {free_tokens(account):,} free = {account.input_limit:,};"
-        f" the answer may have up to {plan.max_output_tokens:,}"
+        f" + {account.safety_margin_tokens:,} margin + {free_tokens(account):,} free"
+        f" = {account.input_limit:,}; the answer"
+        f" may have up to {plan.max_output_tokens:,}"
     )
     say()
     draw_account(account)

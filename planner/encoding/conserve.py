@@ -1,9 +1,9 @@
 """Conservation: is the text of every leaf in the render, and does the render know whose it is?
 
 Checked on each plan's own render, never predicted (design.md §4.1). A leaf counts as kept when what the
-template printed of it is the text itself, the whole text repeated, its JSON or HTML escape, the text less
-characters the profile saw trimmed at its ends for that role, or what the template leaves of a text that
-holds one of its parsed strings.
+template printed of it is the text itself, the whole text repeated, its JSON, HTML or Python escape, the text
+less characters the profile saw trimmed at its ends for that role, or what the template leaves of a text that
+holds one of its parsed strings; in tools and calls also the text line by line.
 """
 
 from __future__ import annotations
@@ -78,7 +78,22 @@ def _kept(leaf: Leaf, whole: set[Leaf], found: Mapping[Leaf, list[str]], profile
     accept = _acceptor(leaf, profile)
     if pieces is None:
         return accept("")
-    return all(map(accept, pieces)) or (leaf not in whole and accept("".join(pieces)))
+    if all(map(accept, pieces)) or (leaf not in whole and accept("".join(pieces))):
+        return True
+    return leaf.kind in _PRINTED_AS_CODE and len(pieces) > 1 and _broken_into_lines(leaf.text, pieces)
+
+
+_PRINTED_AS_CODE = ("tools", "call")
+_LINE_BREAKS = str.maketrans("", "", "\r\n")
+
+
+def _broken_into_lines(text: str, pieces: Sequence[str]) -> bool:
+    """Tell whether the pieces are the text but for its line breaks, in whose place the template wrote its own.
+
+    Templates that print declarations as code put every line of a description behind a comment mark, or write
+    a line break as backslash and n.
+    """
+    return "".join(pieces).translate(_LINE_BREAKS) == text.translate(_LINE_BREAKS)
 
 
 def _acceptor(leaf: Leaf, profile: TemplateProfile) -> Callable[[str], bool]:
@@ -109,9 +124,16 @@ def _trim_role(leaf: Leaf) -> str:
 def _forms(text: str) -> tuple[str, ...]:
     forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1], html.escape(text)]
     # markupsafe and jinja2's own JSON dump write these entities another way than the standard library.
-    forms.append(forms[3].replace("&quot;", "&#34;").replace("&#x27;", "&#39;"))
+    forms.append(_markup_escape(text))
     forms.append(_html_safe_json(forms[1]))
+    forms.append(_markup_escape(forms[1]))
+    # A template that prints an object as it stands prints Python's own notation of its strings.
+    forms.append(repr(str.__str__(text))[1:-1])
     return tuple(dict.fromkeys(forms))
+
+
+def _markup_escape(text: str) -> str:
+    return html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
 
 
 def _html_safe_json(text: str) -> str:

@@ -22,6 +22,9 @@ from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
 from planner.values.reasons import RefusalSignal
 
 
+AUDIT_EVERY = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """What one render came to. `failure` is set where the template raised, then nothing else is."""
@@ -46,6 +49,7 @@ class Encoder:
         """Prepare; the tokenizer is loaded when the first run is encoded."""
         self.bundle = bundle
         self.splicing = True
+        self._plans = 0
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
         self.cache = RunCache(bundle, self.guards, **extra)
@@ -71,6 +75,11 @@ class Encoder:
         kept = conserve(rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in)
         assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
         return Encoding(kept.rendered, assembled, kept.lost, kept.detail_lost, kept.ambiguous)
+
+    def audit_due(self) -> bool:
+        """Count a plan and tell whether it is one to be done again by slower ways."""
+        self._plans += 1
+        return self._plans % AUDIT_EVERY == 0
 
     def plain(self, inputs: TemplateInputs, counters: Counters) -> str:
         """Render the same inputs plainly, as an audit of the tracked render."""

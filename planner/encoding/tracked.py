@@ -145,7 +145,7 @@ class Tracked(str):
         """As `str.replace`; replaced characters take the owners of `new`."""
         limit = count.__index__()
         if not old or limit == 0 or old not in self:
-            return _respread(self, str.replace(self, old, new, limit)) if not old else self
+            return respread(self, str.replace(self, old, new, limit)) if not old else self
         return join(new, self._separated(str.split(self, old, limit), len(old)))
 
     def join(self, parts: Iterable[str], /) -> Tracked:
@@ -154,39 +154,39 @@ class Tracked(str):
 
     def lower(self) -> Tracked:
         """As `str.lower`, owners kept where the length is."""
-        return _respread(self, str.lower(self))
+        return respread(self, str.lower(self))
 
     def upper(self) -> Tracked:
         """As `str.upper`, owners kept where the length is."""
-        return _respread(self, str.upper(self))
+        return respread(self, str.upper(self))
 
     def casefold(self) -> Tracked:
         """As `str.casefold`, owners kept where the length is."""
-        return _respread(self, str.casefold(self))
+        return respread(self, str.casefold(self))
 
     def capitalize(self) -> Tracked:
         """As `str.capitalize`, owners kept where the length is."""
-        return _respread(self, str.capitalize(self))
+        return respread(self, str.capitalize(self))
 
     def swapcase(self) -> Tracked:
         """As `str.swapcase`, owners kept where the length is."""
-        return _respread(self, str.swapcase(self))
+        return respread(self, str.swapcase(self))
 
     def title(self) -> Tracked:
         """As `str.title`, owners kept where the length is."""
-        return _respread(self, str.title(self))
+        return respread(self, str.title(self))
 
     def translate(self, table: Any, /) -> Tracked:
         """As `str.translate`, owners kept where the length is."""
-        return _respread(self, str.translate(self, table))
+        return respread(self, str.translate(self, table))
 
     def expandtabs(self, tabsize: SupportsIndex = 8) -> Tracked:
         """As `str.expandtabs`, owners kept where the length is."""
-        return _respread(self, str.expandtabs(self, tabsize))
+        return respread(self, str.expandtabs(self, tabsize))
 
     def zfill(self, width: SupportsIndex, /) -> Tracked:
         """As `str.zfill`, owners kept where the length is."""
-        return _respread(self, str.zfill(self, width))
+        return respread(self, str.zfill(self, width))
 
     def ljust(self, width: SupportsIndex, fillchar: str = " ", /) -> Tracked:
         """As `str.ljust`; the fill has no owner."""
@@ -206,15 +206,15 @@ class Tracked(str):
         return text[:left] + self + text[left + len(self) :]
 
     def __mod__(self, value: Any, /) -> Tracked:
-        return _respread(self, str.__mod__(self, value))
+        return respread(self, str.__mod__(self, value))
 
     def format(self, *args: object, **kwargs: object) -> Tracked:
         """As `str.format`; the result takes the first owner."""
-        return _respread(self, str.format(self, *args, **kwargs))
+        return respread(self, str.format(self, *args, **kwargs))
 
     def format_map(self, mapping: Any, /) -> Tracked:
         """As `str.format_map`; the result takes the first owner."""
-        return _respread(self, str.format_map(self, mapping))
+        return respread(self, str.format_map(self, mapping))
 
 
 def make(text: str, spans: Spans) -> Tracked:
@@ -277,7 +277,8 @@ def _merge(left: Spans, right: Spans) -> Spans:
     return left + right
 
 
-def _respread(before: Tracked, after: str) -> Tracked:
+def respread(before: Tracked, after: str) -> Tracked:
+    """Give a changed text the owners of the old one: each character's where the length is the same."""
     if len(before) == len(after):
         return make(after, before.spans)
     owner = next((owner for owner, _ in before.spans if owner is not None), None)

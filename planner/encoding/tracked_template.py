@@ -7,9 +7,10 @@ template and the planner re-renders plainly on every 64th plan (design.md §4.1)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, wraps
+from types import BuiltinMethodType
+from typing import Any, SupportsIndex
 
 import jinja2
 import jinja2.compiler
@@ -18,13 +19,21 @@ import jinja2.nodes
 import markupsafe
 
 from planner.encoding.template import TemplateEnvironment, compile_with, make_environment, pieces
-from planner.encoding.tracked import Spans, Tracked, concat, join, make, spans_of
+from planner.encoding.tracked import Spans, Tracked, concat, join, make, respread, spans_of
 from planner.values.prompt import Leaf, Rendered, Span
 
 _MEMO_ENTRIES = 1024
 
 
 class _CodeGenerator(jinja2.compiler.CodeGenerator):
+    def _output_child_pre(
+        self, node: jinja2.nodes.Expr, frame: jinja2.compiler.Frame, finalize: Any
+    ) -> None:
+        if frame.eval_ctx.volatile or frame.eval_ctx.autoescape or finalize.src is not None:
+            super()._output_child_pre(node, frame, finalize)
+        else:
+            self.write("environment.text(")
+
     def visit_Concat(self, node: jinja2.nodes.Concat, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
         self.write("environment.tilde((")
         for part in node.nodes:
@@ -42,7 +51,18 @@ class TrackedEnvironment(TemplateEnvironment):
     @staticmethod
     def tilde(parts: Iterable[Any]) -> str:
         """Join the operands of `~` as jinja2 does: everything as text."""
-        return concat([part if isinstance(part, str) else str(part) for part in parts])
+        return concat([part if isinstance(part, str) else text_of(part) for part in parts])
+
+    @staticmethod
+    def text(value: Any) -> str:
+        """Turn whatever is printed into text, as `str` does."""
+        return value if isinstance(value, str) else text_of(value)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call as the sandbox does; a method of a plain text keeps the owners of what it is given."""
+        if type(obj) is BuiltinMethodType and type(obj.__self__) is str and any(map(_holds_owner, args)):
+            obj = getattr(make(obj.__self__, spans_of(obj.__self__)), obj.__name__)
+        return super().call(context, obj, *args, **kwargs)
 
 
 class TrackedMarkup(Tracked):
@@ -66,9 +86,46 @@ class TrackedMarkup(Tracked):
             return NotImplemented
         return _markup(Tracked.__radd__(self, _escaped(other)))
 
+    def __mod__(self, value: Any, /) -> Tracked:
+        return _markup(respread(self, str(markupsafe.Markup(str.__str__(self)) % value)))
+
     def join(self, parts: Iterable[str], /) -> Tracked:
         """Join escaped parts."""
         return _markup(join(self, [_escaped(part) for part in parts]))
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Tracked:
+        """Replace by an escaped text."""
+        return _markup(Tracked.replace(self, old, _escaped(new), count))
+
+    def format(self, *args: object, **kwargs: object) -> Tracked:
+        """Format escaped values; the result takes the first owner."""
+        return _markup(respread(self, str(markupsafe.Markup(str.__str__(self)).format(*args, **kwargs))))
+
+    def format_map(self, mapping: Any, /) -> Tracked:
+        """Format escaped values; the result takes the first owner."""
+        return _markup(respread(self, str(markupsafe.Markup(str.__str__(self)).format_map(mapping))))
+
+
+def _stays_markup(name: str) -> Callable[..., Any]:
+    method = getattr(Tracked, name)
+
+    @wraps(method)
+    def marked(self: Tracked, *args: Any, **kwargs: Any) -> Any:
+        out = method(self, *args, **kwargs)
+        if isinstance(out, Tracked):
+            return _markup(out)
+        return type(out)(_markup(part) for part in out)
+
+    return marked
+
+
+# markupsafe keeps its class through these, so a strip of a safe text is a safe text.
+for _name in (
+    "__getitem__", "__mul__", "__rmul__", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "split",
+    "rsplit", "splitlines", "partition", "rpartition", "lower", "upper", "casefold", "capitalize", "swapcase",
+    "title", "translate", "expandtabs", "zfill", "ljust", "rjust", "center",
+):  # fmt: skip
+    setattr(TrackedMarkup, _name, _stays_markup(_name))
 
 
 def _markup(text: Tracked) -> TrackedMarkup:
@@ -92,16 +149,37 @@ def _escaped(text: str) -> str:
 
 
 def _safe(value: Any) -> Any:
-    if isinstance(value, Tracked):
-        return _markup(value)
-    return markupsafe.Markup(value)
+    text = text_of(value)
+    return _markup(text if isinstance(text, Tracked) else make(text, spans_of(text)))
+
+
+def _holds_owner(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(part, Tracked) for part in value)
+    return isinstance(value, Tracked)
+
+
+def text_of(value: Any) -> str:
+    """Return `str(value)`, with owners where it is an owned text or an object that holds some."""
+    if isinstance(value, str):
+        return value
+    plain = str(value)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return plain
+    glue = _glue_for(_first_leaf(value))
+    if glue is None:
+        return plain
+    writer = _ReprWriter(glue)
+    writer.value(value)
+    text = join("", writer.out)
+    return make(text, _coalesce(text.spans)) if text == plain else plain
 
 
 def _join_filter(value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
     items: Iterable[Any] = value
     if attribute is not None:
         items = map(_attribute_of(attribute), value)
-    return join(str(d), [item if isinstance(item, str) else str(item) for item in items])
+    return join(text_of(d), [text_of(item) for item in items])
 
 
 def _attribute_of(attribute: str | int) -> Callable[[Any], Any]:
@@ -180,6 +258,55 @@ class _JsonWriter:
         if count and self.indent is not None:
             self.text("\n" + " " * (self.indent * level))
         self.text(closer)
+
+
+class _ReprWriter:
+    """Writes an object as Python does and remembers the owner of each string and key."""
+
+    def __init__(self, glue: Leaf) -> None:
+        self.out: list[str] = []
+        self.glue = glue
+
+    def text(self, piece: str) -> None:
+        if piece:
+            self.out.append(make(piece, ((self.glue, len(piece)),)))
+
+    def value(self, value: Any) -> None:
+        if isinstance(value, str):
+            self.string(value)
+        elif isinstance(value, Mapping):
+            self.group("{", "}", list(value.items()), self.pair)
+        elif isinstance(value, (list, tuple)):
+            opener, closer = "[]" if isinstance(value, list) else "()"
+            closer = ",)" if closer == ")" and len(value) == 1 else closer
+            self.group(opener, closer, value, self.value)
+        else:
+            self.text(repr(value))
+
+    def pair(self, pair: tuple[Any, Any]) -> None:
+        self.value(pair[0])
+        self.text(": ")
+        self.value(pair[1])
+
+    def group(self, opener: str, closer: str, values: Sequence[Any], write: Callable[[Any], None]) -> None:
+        self.text(opener)
+        for index, value in enumerate(values):
+            if index:
+                self.text(", ")
+            write(value)
+        self.text(closer)
+
+    def string(self, value: str) -> None:
+        whole = repr(str.__str__(value))
+        quote, other = whole[0], "'" if whole[0] == '"' else '"'
+        self.text(quote)
+        at = 0
+        for owner, length in spans_of(value):
+            # The other quote in front makes Python choose the same quotes as for the whole.
+            piece = repr(other + str.__getitem__(value, slice(at, at + length)))[2:-1]
+            self.out.append(make(piece, ((owner, len(piece)),)))
+            at += length
+        self.text(quote)
 
 
 def _escape_spans(value: Tracked, body: str, ensure_ascii: bool) -> Tracked:
@@ -286,6 +413,7 @@ def compile_tracked(source: str) -> jinja2.Template:
     env.filters["join"] = _join_filter
     env.filters["indent"] = _indent
     env.filters["safe"] = _safe
+    env.filters["string"] = text_of
     return compile_with(env, source)
 
 

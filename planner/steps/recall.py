@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
@@ -18,11 +18,10 @@ def recall(request: PlanRequest) -> History:
 
     Refuses nothing_to_answer where no open turn waits for an answer.
     """
-    ordered = sorted(request.turns, key=lambda turn: turn.sequence)
-    return assemble_history(ordered, request.request)
+    return assemble_history(sorted(request.turns, key=lambda turn: turn.sequence), request.request)
 
 
-def assemble_history(ordered: Iterable[Turn], request: CurrentRequest) -> History:
+def assemble_history(ordered: Sequence[Turn], request: CurrentRequest) -> History:
     """Sort turns already ordered by sequence into history, pins and the request's own turn."""
     turns: list[Turn] = []
     pinned: list[int] = []
@@ -37,7 +36,7 @@ def assemble_history(ordered: Iterable[Turn], request: CurrentRequest) -> Histor
             if turn.pinned or turn.state == "open":
                 pinned.append(len(turns))
             turns.append(turn)
-    own = own_turn(opened, request, turns[-1].sequence if turns else 0)
+    own = own_turn(opened, request, turns[-1].sequence if turns else 0, {turn.id for turn in ordered})
     if any(turn.id == own.id for turn in opened):
         place = next(index for index, turn in enumerate(turns) if turn.id == own.id)
         del turns[place]
@@ -45,14 +44,17 @@ def assemble_history(ordered: Iterable[Turn], request: CurrentRequest) -> Histor
     return History(turns, tuple(pinned), own, tuple(left_out))
 
 
-def own_turn(opened: Iterable[Turn], request: CurrentRequest, last_sequence: int) -> Turn:
+def own_turn(
+    opened: Iterable[Turn], request: CurrentRequest, last_sequence: int, taken: Container[str]
+) -> Turn:
     """Return the request's turn: made from `text`, or the open turn that is to be continued.
 
+    taken  ids of all turns; a made turn without an id of its own takes none of them.
     Refuses nothing_to_answer.
     """
     waiting = list(opened)
     if request.text is not None:
-        turn_id = request.turn_id or request.id or REQUEST_TURN
+        turn_id = request.turn_id or _free_id(request.id or REQUEST_TURN, taken)
         known = next((turn for turn in waiting if turn.id == turn_id), None)
         sequence = known.sequence if known is not None else last_sequence + 1
         message = Message(role="user", id=request.id, text=request.text)
@@ -67,3 +69,12 @@ def own_turn(opened: Iterable[Turn], request: CurrentRequest, last_sequence: int
     if spoken[-1].role == "assistant" and not spoken[-1].tool_calls:
         raise RefusalSignal("nothing_to_answer", f"turn {own.id} ends with an answer")
     return own
+
+
+def _free_id(wanted: str, taken: Container[str]) -> str:
+    # Ids of different kinds may be equal, so the request may be called like an old turn.
+    found, number = wanted, 1
+    while found in taken:
+        number += 1
+        found = f"{wanted}.{number}"
+    return found

@@ -17,14 +17,14 @@ PLANNER_VERSION = "0.1.0"
 
 
 def canonical(value: Any) -> bytes:
-    """Return canonical JSON: sorted keys, no spaces, UTF-8, absent fields left out.
+    """Return canonical JSON: no spaces, UTF-8, absent fields left out, keys in the order they have.
+
+    Our own fields come in the order of their class; a caller's keys keep theirs, because templates print them.
 
     >>> canonical({"b": 1, "a": [True, None]})
-    b'{"a":[true,null],"b":1}'
+    b'{"b":1,"a":[true,null]}'
     """
-    return json.dumps(
-        _plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    ).encode("utf-8")
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _plain(value: Any) -> Any:
