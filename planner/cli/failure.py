@@ -20,6 +20,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def report(error: Exception) -> int:
     """Print the one line of `error` and return the exit code: 2, or 1 where it is a bug of ours."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        # A group without a command: the help is the answer, and older versions of click exit 0 with it.
+        click.echo(context.get_help())
+        return 0
     found = _known(error)
     if found is None:
         click.echo(_bug(error), err=True)
@@ -73,7 +78,7 @@ def _usage_sentence(error: click.ClickException) -> str:
         return f"no option {error.option_name}; {see}"
     if isinstance(error, click.BadParameter):
         parameter = error.param
-        name = "an argument" if parameter is None else (parameter.opts or [parameter.name or ""])[-1]
+        name = "an argument" if parameter is None else _parameter_name(parameter)
         what = "is missing" if isinstance(error, click.MissingParameter) else "has a value of the wrong form"
         return f"{name} {what}; {see}"
     if isinstance(error, click.BadOptionUsage) and _OPTION.fullmatch(error.option_name):
@@ -81,6 +86,13 @@ def _usage_sentence(error: click.ClickException) -> str:
     if context is not None and isinstance(context.command, click.Group):
         return f"no such command; {see}"
     return f"the arguments do not fit; {see}"
+
+
+def _parameter_name(parameter: click.Parameter) -> str:
+    """Name a parameter as its help does."""
+    if isinstance(parameter, click.Argument):
+        return parameter.metavar or (parameter.name or "").upper()
+    return parameter.opts[-1]
 
 
 def _bug(error: Exception) -> str:

@@ -39,6 +39,14 @@ Exit 0: accepted. Exit 2: refused, invalid, or this machine lacks something; one
 """
 
 
+class _SystemProblem(Exception):  # noqa: N818
+    """Carries an OSError past click, which would end a closed pipe with the exit code of our bugs."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in `planner/cli/<name>.py` under the name `command`."""
 
@@ -52,6 +60,13 @@ class LazyGroup(click.Group):
             return None
         found: click.Command = import_module(f"planner.cli.{cmd_name}").command
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what the system refuses is reported by us."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            raise _SystemProblem(error) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands from the table alone."""
@@ -79,6 +94,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except _SystemProblem as problem:
+        from planner.cli.failure import report
+
+        return report(problem.error)
     except Exception as error:
         from planner.cli.failure import report
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,10 +89,9 @@ _LINE_BREAKS = str.maketrans("", "", "\r\n")
 
 
 def _broken_into_lines(text: str, pieces: Sequence[str]) -> bool:
-    """Tell whether the pieces are the text but for its line breaks, in whose place the template wrote its own.
+    """Tell whether the pieces are the text but for its line breaks, where the template wrote its own words.
 
-    Templates that print declarations as code put every line of a description behind a comment mark, or write
-    a line break as backslash and n.
+    Templates that print declarations as code put every line of a description behind a comment mark.
     """
     return "".join(pieces).translate(_LINE_BREAKS) == text.translate(_LINE_BREAKS)
 
@@ -111,6 +111,7 @@ def _acceptor(leaf: Leaf, profile: TemplateProfile) -> Callable[[str], bool]:
             got in forms
             or any(_repeated(got, form) for form in forms)
             or any(_trimmed(got, form, trims) for form in forms)
+            or _unescaped(got) == text
             or _left_of_parsed(got, text, parsed)
         )
 
@@ -140,6 +141,20 @@ def _html_safe_json(text: str) -> str:
     for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("'", "\\u0027")):
         text = text.replace(char, escape)
     return text
+
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+def _unescaped(got: str) -> str:
+    """Undo backslash escapes, whichever of them the template wrote."""
+
+    def undo(hit: re.Match[str]) -> str:
+        name = hit.group(1)
+        return chr(int(name[1:], 16)) if len(name) == 5 else _ESCAPED.get(name, name)
+
+    return _ESCAPE.sub(undo, got) if "\\" in got else got
 
 
 def _repeated(got: str, form: str) -> bool:

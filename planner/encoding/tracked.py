@@ -142,11 +142,24 @@ class Tracked(str):
         return out
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Tracked:
-        """As `str.replace`; replaced characters take the owners of `new`."""
+        """As `str.replace`; replaced characters take the owners of `new`.
+
+        What stands for one single character, such as an escape, belongs to whom the character belonged.
+        """
         limit = count.__index__()
         if not old or limit == 0 or old not in self:
             return respread(self, str.replace(self, old, new, limit)) if not old else self
-        return join(new, self._separated(str.split(self, old, limit), len(old)))
+        parts = self._separated(str.split(self, old, limit), len(old))
+        if len(old) > 1 or isinstance(new, Tracked):
+            return join(new, parts)
+        spans = list(parts[0].spans)
+        at = len(parts[0])
+        for part in parts[1:]:
+            if new:
+                spans.append((cut(self.spans, at, at + 1)[0][0], len(new)))
+            spans.extend(part.spans)
+            at += 1 + len(part)
+        return make(str.replace(self, old, new, limit), tuple(spans))
 
     def join(self, parts: Iterable[str], /) -> Tracked:
         """As `str.join`, owners kept."""

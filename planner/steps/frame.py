@@ -384,6 +384,7 @@ def _join_same_role(
             and last["role"] == message["role"]
             and message["role"] in ("user", "assistant")
             and not last.get("tool_calls")
+            and not message.get("tool_calls")
         ):
             out[-1] = {**last, **message, "content": _joined_content(last["content"], message["content"])}
             touched += [ids[index - 1], ids[index]]

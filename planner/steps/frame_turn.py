@@ -49,6 +49,7 @@ class FramedTurn:
     """Messages of one turn, its leaves in order, the texts left out, and what shapes it holds.
 
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
+    `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
     `shapes` are the names `frame.explain` asks the profile about; `used` maps a concession to message ids.
     """
 
@@ -63,6 +64,7 @@ class FramedTurn:
     key: str = ""
     file_item: FileItem = ("", "", None)
     opens_with_user: bool = False
+    parsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,16 @@ class _TurnFramer:
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliased, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
-            bool(messages) and messages[0].role == "user",
+            bool(messages) and messages[0].role == "user", self.spells_parsed_string(),
         )  # fmt: skip
+
+    def spells_parsed_string(self) -> bool:
+        marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
+        return any(
+            mark in leaf.text and role in (leaf.role, "reasoning")
+            for leaf in self.leaves
+            for role, mark in marks
+        )
 
     def file_item(self) -> FileItem:
         kind = "required_request" if self.place.request_item is not None else turn_kind(self.turn)

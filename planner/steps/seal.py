@@ -212,11 +212,14 @@ def _broken_by(
 ) -> str:
     if common >= planned:
         return "appended"
-    section = "history"
-    best = -1
-    for item, start in assembled.starts.items():
-        if best < start <= common:
-            best, section = start, assembled.labels[item].section
+    changed = max(
+        (item for item, start in assembled.starts.items() if start <= common),
+        key=lambda item: assembled.starts[item],
+        default="",
+    )
+    section = assembled.labels[changed].section if changed else "policy"
+    if changed.startswith("summary/"):
+        return "summary_changed"
     if section == "policy":
         return "policy_changed"
     if section == "tool":

@@ -9,6 +9,7 @@ from planner.encoding.encoder import Encoder, Encoding
 from planner.encoding.runs import Assembled
 from planner.encoding.spliced import FrozenTurn, freeze, splice
 from planner.steps.frame import Framed, Framer
+from planner.steps.frame_turn import FramedTurn
 from planner.values.request import PlanRequest
 from planner.values.rung import Layered, Selection
 from planner.values.turn import Turn
@@ -34,8 +35,8 @@ class Splicer:
     def tail_of(self, selection: Selection, layered: Layered, framer: Framer) -> Selection | None:
         """Return what must be rendered of a rung, None where it cannot be spliced.
 
-        A rung can be where it is a plain suffix of the history, each turn opens with a user message, and all
-        but the last `depth` turns are known.
+        A rung can be where it is a plain suffix of the history, each turn is ordinary, and all but the last
+        `depth` turns are known.
         """
         history = selection.history
         turns = layered.history.turns
@@ -47,9 +48,9 @@ class Splicer:
         if not all(entry.id in known for entry in history[: -self.depth]):
             return None
         end = history[-self.depth :]
-        if not all(isinstance(entry, Turn) and framer.turn(entry).opens_with_user for entry in end):
+        if not all(isinstance(entry, Turn) and ordinary(framer.turn(entry)) for entry in end):
             return None
-        if not framer.open_turn().opens_with_user:
+        if not ordinary(framer.open_turn()):
             return None
         return Selection(history=history[-self.depth :], passages=selection.passages)
 
@@ -66,15 +67,23 @@ class Splicer:
         return splice(tail, frozen, items[0])
 
     def learn(self, selection: Selection, assembled: Assembled, own: str, framer: Framer) -> None:
-        """Keep the ids of a rung that was rendered whole, where each turn opens with a user message."""
+        """Keep the ids of a rung that was rendered whole, where each turn is an ordinary one."""
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
-        if len(entries) != len(selection.history) or not framer.open_turn().opens_with_user:
+        if len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
             return
-        if not all(framer.turn(entry).opens_with_user for entry in entries):
+        if not all(ordinary(framer.turn(entry)) for entry in entries):
             return
         fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries], own)
         for item, turn in fresh.items():
             self.store.turns[item.partition("/")[2]] = turn
+
+
+def ordinary(framed: FramedTurn) -> bool:
+    """Tell whether the self-test speaks for a turn: it opens with a user message and spells nothing parsed.
+
+    The framing before a turn belongs to the one before, so all must open alike.
+    """
+    return framed.opens_with_user and not framed.parsed
 
 
 def make_splicer(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,8 @@ def test_the_command_and_the_library_give_the_same_plan(tmp_path: Path) -> None:
 def test_every_file_is_written_and_agrees(tmp_path: Path) -> None:
     """Receipt, plan file, ids and prompt of one plan belong together; numpy reads the ids."""
     names = {name: tmp_path / name for name in ("r.json", "f.json", "ids.npy", "p.txt")}
-    done = planner(
-        "plan", _write(tmp_path, small_request()), "--receipt", names["r.json"], "--plan-file", names["f.json"],
-        "--ids", names["ids.npy"], "--prompt", names["p.txt"],
-    )  # fmt: skip
+    outputs = zip(("--receipt", "--plan-file", "--ids", "--prompt"), names.values(), strict=True)
+    done = planner("plan", _write(tmp_path, small_request()), *(part for pair in outputs for part in pair))
     assert (done.code, done.err) == (0, "")
     import numpy as np
 
@@ -47,7 +46,9 @@ def test_every_file_is_written_and_agrees(tmp_path: Path) -> None:
     receipt = parse_receipt(names["r.json"].read_bytes())
     plan_file = parse_plan_file(names["f.json"].read_bytes())
     assert ids.dtype == np.int32
-    assert receipt.final_input_digest == final_input_digest(receipt.bundle_digest or "", ids.tolist())
+    assert receipt.final_input_digest == final_input_digest(
+        receipt.bundle_digest or "", array("i", ids.tolist())
+    )
     assert sum(item.tokens for item in plan_file.items) == len(ids)
     assert "How many moons has Mars?" in names["p.txt"].read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "request.json"])
@@ -65,7 +66,7 @@ def test_a_refusal_prints_one_line_writes_a_receipt_and_no_ids(tmp_path: Path) -
     """R184 on the command line: exit 2, typed line, receipt, advice; ids and prompt are not made."""
     request = _write(tmp_path, small_request())
     done = planner(
-        "plan", request, "--window", "60", "--receipt", tmp_path / "r.json", "--ids", tmp_path / "i.npy",
+        "plan", request, "--window", "50", "--receipt", tmp_path / "r.json", "--ids", tmp_path / "i.npy",
         "--prompt", tmp_path / "p.txt",
     )  # fmt: skip
     assert done.code == 2
@@ -79,26 +80,27 @@ def test_a_refusal_prints_one_line_writes_a_receipt_and_no_ids(tmp_path: Path) -
 
 def test_a_refusal_as_json_reads_back(tmp_path: Path) -> None:
     """A program branches on the outcome without parsing a sentence."""
-    done = planner("plan", _write(tmp_path, small_request()), "--window", "60", "--json")
+    done = planner("plan", _write(tmp_path, small_request()), "--window", "50", "--json")
     assert (done.code, parse_refusal(done.out).outcome) == (2, "context_policy_overflow")
-    silent = planner("plan", _write(tmp_path, small_request()), "--window", "60", "--ids", "-")
+    silent = planner("plan", _write(tmp_path, small_request()), "--window", "50", "--ids", "-")
     assert (silent.code, silent.out) == (2, b"")
 
 
 def test_a_finer_reason_is_the_first_word_of_the_detail(tmp_path: Path) -> None:
     """The line of design.md §9: the outcome is the code, the reason leads the detail."""
     turn = {"id": "big", "sequence": 1, "state": "completed", "messages": [
-        {"id": "m", "role": "user", "text": "word " * 300, "protectionReason": "pending-confirmation"},
+        {"id": "m", "role": "user", "text": "word " * 600, "protectionReason": "pending-confirmation"},
         {"id": "n", "role": "assistant", "text": "yes"},
     ]}  # fmt: skip
-    done = planner("plan", _write(tmp_path, small_request(turns=[turn])))
+    done = planner("plan", _write(tmp_path, small_request(turns=[turn])), "--window", "300")
     assert done.err.startswith("context plan rejected: context_policy_overflow: protected_history_overflow: ")
 
 
 def test_stdin_and_overrides() -> None:
     """`-` is stdin; options on the command line win over the request."""
     done = planner("plan", "-", "--window", "300", "--reserve", "20", "--json", stdin=small_request())
-    assert (300, 20) == (done.json["account"]["inputLimit"], done.json["account"]["reservedOutputTokens"])
+    account = done.json["account"]
+    assert (account["inputLimit"], account["reservedOutputTokens"]) == (300, 20)
 
 
 def test_a_chat_file_is_planned_like_a_list(tmp_path: Path) -> None:
@@ -112,8 +114,8 @@ def test_a_chat_file_is_planned_like_a_list(tmp_path: Path) -> None:
     assert isinstance(expected, Plan)
     assert (0, expected.receipt) == (done.code, parse_plan(done.out).receipt)
     body = {"messages": json.loads(CHAT.read_bytes()), "max_tokens": 100, "temperature": 0.5}
-    both = planner("plan", "--chat", _write(tmp_path, json.dumps(body).encode()), "--reserve", "64", "--bundle",
-                   "reference", "--json")  # fmt: skip
+    path = _write(tmp_path, json.dumps(body).encode())
+    both = planner("plan", "--chat", path, "--reserve", "64", *given)
     assert both.json["account"]["reservedOutputTokens"] == 64
 
 
@@ -138,7 +140,7 @@ def test_an_output_that_cannot_be_written_is_exit_2(tmp_path: Path, target: str)
     done = planner("plan", _write(tmp_path, small_request()), "--receipt", tmp_path / target)
     assert done.code == 2
     assert done.err.startswith("context plan rejected: file_not_readable: ")
-    assert not [path for path in tmp_path.rglob("*.part")]
+    assert list(tmp_path.rglob("*.part")) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -172,10 +174,8 @@ def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path) -> None:
     assert running.stderr is not None
     error = running.stderr.read().decode()
     running.stderr.close()
-    assert (2, "context plan rejected: environment: the reader of the output went away\n") == (
-        running.wait(),
-        error,
-    )
+    assert error == "context plan rejected: environment: the reader of the output went away\n"
+    assert running.wait() == 2
 
 
 def test_outputs_never_overwrite_inputs_or_each_other(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_receipts_of_the_demo_hold_no_word_of_it(tmp_path: Path) -> None:
     """R187 by a search of the written receipt for every text of the request."""
     receipt = tmp_path / "r.json"
     assert planner("plan", REQUEST, "--bundle", "reference", "--receipt", receipt).code == 0
-    texts = [message["text"] for turn in json.loads(REQUEST.read_bytes())["turns"] for message in turn["messages"]
-             if len(message.get("text") or "") > 12]  # fmt: skip
+    messages = [one for turn in json.loads(REQUEST.read_bytes())["turns"] for one in turn["messages"]]
+    texts = [one["text"] for one in messages if len(one.get("text") or "") > 12]
     written = receipt.read_text(encoding="utf-8")
     assert len(texts) > 50
     assert [text for text in texts if text[:24] in written] == []

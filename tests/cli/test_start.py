@@ -68,7 +68,10 @@ def test_the_shell_is_told_the_commands() -> None:
             ["plan", "a", "--window", "secret words"],
             "invalid-input: --window has a value of the wrong form; see planner plan --help",
         ),
-        (["plan", "a", "--window", "-1"], "invalid-input: --window has a value of the wrong form; see planner plan --help"),
+        (
+            ["plan", "a", "--window", "-1"],
+            "invalid-input: --window has a value of the wrong form; see planner plan --help",
+        ),
         (["count"], "invalid-input: name one of FILE, --text and --chat; see planner count --help"),
         (["explain"], "invalid-input: PLAN|RECEIPT is missing; see planner explain --help"),
     ],

@@ -2,8 +2,8 @@
 
     python -m tests.docs.readme_blocks            writes the output of every example into README.md
 
-A fence `json NAME` is a file, a fence `console` holds `$ planner ...` lines, each with its output below it and
-its exit code as `[exit 2]` where that is not 0; a fence `python` holds doctest lines.
+A fence `json NAME` is a file, a fence `console` holds `$ planner ...` lines, each with its output below it
+and its exit code as `[exit 2]` where that is not 0; a fence `python` holds doctest lines.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_each_library_has_one_home() -> None:
 
 
 def test_output_exit_and_clock_live_in_the_command() -> None:
-    """print, stdout, sys.exit and the clock appear in cli alone; what runs apart as a probe talks by a pipe."""
+    """print, stdout, sys.exit and the clock appear in cli alone; a probe that runs apart talks by a pipe."""
     wrong = []
     for path in modules():
         inside = path.relative_to(PACKAGE).as_posix()
@@ -141,7 +141,10 @@ def test_nothing_of_posix_alone_on_the_path_of_a_plan() -> None:
     ("code", "absent"),
     [
         ("import planner", "transformers numpy pydantic jinja2 click rich tokenizers platformdirs"),
-        ("from planner import Planner, PlanRequest, Conversation", "transformers numpy pydantic rich tokenizers"),
+        (
+            "from planner import Planner, PlanRequest, Conversation",
+            "transformers numpy pydantic rich tokenizers",
+        ),
         (
             "import planner; planner.plan(messages=[{'role': 'user', 'content': 'x'}], bundle='reference')",
             "transformers numpy pydantic rich click mistral_common tiktoken",

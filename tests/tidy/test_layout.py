@@ -41,7 +41,7 @@ def test_R219_layout_and_packages() -> None:
     """R219: one house, its parts under their names; bundles are folders with a manifest."""
     test_card_layout()
     bundles = sorted(path.parent.name for path in (ROOT / "model_bundles").glob("*/bundle.json"))
-    assert ["mistral-nemo", "qwen3-0.6b", "reference"] == bundles
+    assert bundles == ["mistral-nemo", "qwen3-0.6b", "reference"]
 
 
 def test_the_version_is_written_once_and_agrees() -> None:

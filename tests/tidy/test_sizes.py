@@ -64,7 +64,7 @@ def test_functions_stay_below_60_lines() -> None:
 
 
 def test_functions_take_at_most_6_parameters() -> None:
-    """Positional and keyword parameters together, without self; click's and a planner's settings are listed."""
+    """Positional and keyword parameters together, without self."""
     found: dict[str, int] = {}
     for path in modules():
         for name, node in _functions(path):

@@ -1,0 +1,315 @@
+"""D01, D02, D03, D09, D16, D18: what leaves, what never does, and where the window ends (qwen3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.planner import Planner
+from planner.values.plan import Plan, Refusal
+from planner.values.request import PlanRequest
+from planner.values.turn import Message, ToolCall, ToolResult
+from planner.wire.dump import dump_receipt, dump_refusal, event_fields
+from tests.cases.common import (
+    QWEN,
+    case,
+    chat_request,
+    check,
+    expect_kept,
+    expect_refused,
+    limits,
+    planner_of,
+    removed_turns,
+    request_of,
+    tool_of,
+)
+from tests.support.toy import ToyBundle
+
+PLANNER = planner_of(QWEN)
+WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
+
+
+def _variant(shared: Path, case_id: str, letter: str) -> dict[str, Any]:
+    return next(one for one in case(shared, case_id).variants if one["id"] == case_id + letter)
+
+
+def _plan(request: PlanRequest) -> Plan:
+    answer = PLANNER.plan(request)
+    assert isinstance(answer, Plan), answer
+    return answer
+
+
+def _without(request: PlanRequest, *turn_ids: str) -> PlanRequest:
+    return replace(request, turns=tuple(turn for turn in request.turns if turn.id not in turn_ids))
+
+
+def test_D01_a_turn_leaves_with_its_call_and_its_result(shared_dir: Path) -> None:
+    """A window between the sizes without m1+m2 and of everything: the whole first turn goes."""
+    one = case(shared_dir, "D01")
+    request = chat_request(one.input, one.budget)
+    answer = _plan(request)
+    assert ("policy/p1", "turn/t2", "turn/t3", "request/t3") == answer.kept
+    assert one.expected["measured_qwen3"]["expected_plan"] == len(answer.ids)
+    whole = _plan(replace(request, **limits(WIDE)))
+    assert one.expected["measured_qwen3"]["full"] == len(whole.ids)
+    prompt = answer.prompt or ""
+    first = [one.input["messages"][at]["content"] for at in (1, 3, 4)]
+    check("D01", "the four messages of the first turn leave together",
+          not any(text in prompt for text in first) and all(text in (whole.prompt or "") for text in first))  # fmt: skip
+    check("D01", "no tool message in the final list without its call",
+          "<tool_response>" not in prompt and "<tool_call>" not in prompt)  # fmt: skip
+    gone = {entry.id for entry in answer.removed}
+    least = PLANNER.plan(replace(request, max_input_tokens=len(_plan(_without(request, "t1", "t2")).ids)))
+    check("D01", "m0 and m7 are never candidates",
+          isinstance(least, Plan) and ("policy/p1", "turn/t3", "request/t3") == least.kept)  # fmt: skip
+    check("D01", "the removal receipt names the turn",
+          gone == {"turn/t1"} and {"turn/t1": "over_budget"} == removed_turns(answer))  # fmt: skip
+
+
+def test_D02_six_parallel_results_leave_together(shared_dir: Path) -> None:
+    """Room for half of the results of T2: none of them stays."""
+    one = case(shared_dir, "D02")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    measured = one.expected["measured_qwen3"]
+    assert measured["T3_only"] == len(answer.ids)
+    assert measured["all"] == len(_plan(replace(request, **limits(WIDE))).ids)
+    assert measured["without_T1"] == len(_plan(replace(_without(request, "T1"), **limits(WIDE))).ids)
+    assert {"turn/T1..turn/T2": "over_budget"} == removed_turns(answer)
+    check("D02", "either all six call/result pairs", "unit " not in (answer.prompt or "").split("<tools>")[1])
+    _pairs_in_order(_plan(replace(request, **limits(WIDE))))
+
+
+def _pairs_in_order(answer: Plan) -> None:
+    body = (answer.prompt or "").split("</tools>")[1]
+    calls = [body.index(f"logs/unit{number}.txt") for number in range(1, 7)]
+    results = [body.index(f"unit {number}: ") for number in range(1, 7)]
+    assert sorted(calls) == calls
+    assert sorted(results) == results
+    assert max(calls) < min(results)
+
+
+def test_D02a_all_six_pairs_stay_where_the_turn_fits(shared_dir: Path) -> None:
+    """T2 fits whole, T1 does not."""
+    one = _variant(shared_dir, "D02", "a")
+    request = request_of(case(shared_dir, "D02").input, one["budget"])
+    answer = expect_kept(PLANNER.plan(request), one["expected"]["keep"], request)
+    assert {"turn/T1": "over_budget"} == removed_turns(answer)
+    body = (answer.prompt or "").split("</tool_call><|im_end|>")[0].count('"arguments": {"path"')
+    check("D02a"[:3], "T2 appears with six calls and six results",
+          6 == body == (answer.prompt or "").count("<tool_response>"))  # fmt: skip
+    turn = next(turn for turn in request.turns if turn.id == "T2")
+    results = [message.words() for message in turn.messages if message.role == "tool"]
+    places = [(answer.prompt or "").index(text) for text in results]
+    check("D02", "results keep their original order", sorted(places) == places and 6 == len(set(places)))
+    _pairs_in_order(answer)
+
+
+def test_D03_policy_and_request_too_large_is_a_terminal_state(shared_dir: Path) -> None:
+    """The request alone would fit, policy and request do not: an overflow, nothing shortened."""
+    one = case(shared_dir, "D03")
+    request = request_of(one.input, one.budget)
+    answer = PLANNER.plan(request)
+    refused = expect_refused(answer, one.expected["code"])
+    assert one.expected["measured_qwen3"]["policy_plus_request"] - 686 == refused.tokens_missing
+    check("D03", "no plan and no token ids", not hasattr(refused, "ids") and b'"ids"' not in dump_refusal(refused))
+    assert refused.account is not None
+    lines = event_fields(refused.account)
+    texts = [request.policy[0].text[:30], "quick brown", "kettle"]
+    shown = dump_refusal(refused).decode() + refused.line() + repr(refused)
+    check("D03", "the refusal carries per-class token numbers",
+          min(lines["policyTokens"], lines["requestTokens"], lines["framingTokens"]) > 0
+          and not any(text in shown for text in texts))  # fmt: skip
+    check("D03", "the request is not shortened",
+          one.expected["measured_qwen3"]["policy_plus_request"] == refused.account.input_tokens)  # fmt: skip
+    check("D03", "the same refusal again", dump_refusal(refused) == dump_refusal(_refused(request)))
+
+
+def _refused(request: PlanRequest) -> Refusal:
+    answer = PLANNER.plan(request)
+    assert isinstance(answer, Refusal)
+    return answer
+
+
+def test_D03a_history_leaves_where_policy_and_request_fit(shared_dir: Path) -> None:
+    """T1 goes, P1 and R1 stay."""
+    one = _variant(shared_dir, "D03", "a")
+    request = request_of(case(shared_dir, "D03").input, one["budget"])
+    answer = expect_kept(PLANNER.plan(request), one["expected"]["keep"], request)
+    assert 762 == len(answer.ids)
+    assert {"turn/T1": "over_budget"} == removed_turns(answer)
+
+
+def test_D03b_a_request_larger_than_the_window_is_not_cut(shared_dir: Path) -> None:
+    """Without the policy it would still be too large, and the account has its whole size."""
+    one = _variant(shared_dir, "D03", "b")
+    request = request_of(case(shared_dir, "D03").input, one["budget"])
+    refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
+    whole = _plan(replace(request, **limits(WIDE)))
+    assert refused.account is not None
+    check("D03", "request text is not cut anywhere",
+          whole.account.request_tokens == refused.account.request_tokens
+          and (request.request.text or "-") in (whole.prompt or ""))  # fmt: skip
+    alone = replace(request, policy=(), turns=())
+    assert case(shared_dir, "D03").expected["measured_qwen3"]["request_without_policy"] == len(
+        _plan(replace(alone, **limits(WIDE))).ids
+    )
+    expect_refused(PLANNER.plan(alone), "context_policy_overflow")
+
+
+def test_D03c_prompt_and_reserve_must_fit_together(shared_dir: Path) -> None:
+    """762 tokens fit into 862, but not beside a reserve of 200."""
+    one = _variant(shared_dir, "D03", "c")
+    request = request_of(case(shared_dir, "D03").input, one["budget"])
+    refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
+    fits = PLANNER.plan(replace(request, reserved_output_tokens=100))
+    check("D03", "a plan that would make the runtime shift", 100 == refused.tokens_missing and fits.accepted)
+
+
+def test_D09_tool_declarations_are_counted_and_stay(shared_dir: Path) -> None:
+    """All five turns would fit without the tools; with them three leave."""
+    one = case(shared_dir, "D09")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    measured = one.expected["measured_qwen3"]
+    assert measured["with_T4_T5"] == len(answer.ids)
+    assert {"turn/T1..turn/T3": "over_budget"} == removed_turns(answer)
+    with_tools = _plan(replace(request, **limits(WIDE)))
+    bare = _plan(replace(request, tools=(), **limits(WIDE)))
+    assert (measured["with_two_tools"], measured["messages_only"]) == (len(with_tools.ids), len(bare.ids))
+    framing = with_tools.account.framing_tokens - bare.account.framing_tokens
+    check("D09", "ledger shows toolTokens greater than zero",
+          with_tools.account.tool_tokens > 0
+          and measured["tool_difference"] == with_tools.account.tool_tokens + framing
+          and 0 == bare.account.tool_tokens)  # fmt: skip
+    figures = event_fields(answer.account)
+    check("D09", "sum of all ledger classes", sum(figures.values()) == len(answer.ids) + 0)
+    tight = _plan(replace(request, max_input_tokens=len(_plan(_without(request, *"T1 T2 T3 T4 T5".split())).ids)))
+    check("D09", "tools are immutable", [] == [key for key in tight.kept if key.startswith("turn/T")]
+          and 2 == sum(key.startswith("tool/") for key in tight.kept))  # fmt: skip
+
+
+def test_D09a_a_third_tool_is_measured_anew(shared_dir: Path) -> None:
+    """54 tokens more, and the earlier plan's counts are not reused."""
+    one = case(shared_dir, "D09")
+    request = request_of(one.input, WIDE)
+    parameters = {"type": "object", "properties": {"reservation": {"type": "string"}}, "required": ["reservation"]}
+    function = {"name": "cancel_room", "description": "Cancel a reservation", "parameters": parameters}
+    third = tool_of({"id": "tool:cancel_room", "function": function})
+    before, after = _plan(request), _plan(replace(request, tools=(*request.tools, third)))
+    grown = after.account.tool_tokens - before.account.tool_tokens
+    framing = after.account.framing_tokens - before.account.framing_tokens
+    check("D09", "toolTokens grows by exactly 54",
+          54 == len(after.ids) - len(before.ids) == grown + framing and grown > 0
+          and before.receipt.plan_id != after.receipt.plan_id)  # fmt: skip
+
+
+def test_D09b_tools_are_not_dropped_to_make_a_call_succeed(shared_dir: Path) -> None:
+    """Below policy, tools and request: an overflow that lists the tools the caller could drop."""
+    one = _variant(shared_dir, "D09", "b")
+    request = request_of(case(shared_dir, "D09").input, one["budget"])
+    refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
+    assert {"tool/tool:book_room", "tool/tool:list_rooms"} == set(refused.advice.droppable)
+
+
+def test_D16_a_result_larger_than_the_window_leaves_with_its_turn(shared_dir: Path) -> None:
+    """T1 alone is larger than the window: it leaves whole, in one pass."""
+    one = case(shared_dir, "D16")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    assert one.expected["measured_qwen3"]["without_T1"] == len(answer.ids)
+    assert one.expected["measured_qwen3"]["all"] == len(_plan(replace(request, **limits(WIDE))).ids)
+    check("D16", "T1 leaves whole",
+          {"turn/T1": "over_budget"} == removed_turns(answer) and "frame;steel" not in (answer.prompt or ""))  # fmt: skip
+    renders = int(answer.diagnostics["renders"]) + int(answer.diagnostics["mini_renders"])
+    check("D16", "one pass", renders <= 4)
+
+
+def test_D16a_the_open_turn_is_never_shortened(shared_dir: Path) -> None:
+    """The same result in the turn still being answered: a typed end state, twice the same."""
+    one = case(shared_dir, "D16")
+    given = dict(one.input)
+    given["history"], given["request"] = [], {"id": "R1", "messages": one.input["history"][0]["messages"][:3]}
+    request = request_of(given, one.budget)
+    refused = expect_refused(PLANNER.plan(request), "context_policy_overflow")
+    need = refused.tokens_missing + 1024 - 128
+    check("D16", "about 4091 tokens", abs(need - 4091) <= 8)
+    check("D16", "the refusal names the class that is too big",
+          "open_turn_overflow" == refused.reason and refused.line().startswith("context plan rejected: ")
+          and dump_refusal(refused) == dump_refusal(_refused(request)))  # fmt: skip
+
+
+def test_D16b_six_small_results_overflow_together(shared_dir: Path) -> None:
+    """Each result is small, the open turn is not."""
+    request = request_of(case(shared_dir, "D16").input, {**WIDE, "inputLimit": 1024, "reservedOutput": 128})
+    calls = tuple(ToolCall(f"call_{number}", "export_stock", {"shelf": "A"}) for number in range(6))
+    results = [Message("tool", tool_result=ToolResult(call.id, "frame;ok\n" * 75)) for call in calls]
+    own = replace(request.turns[0], id="R1", sequence=3, state="open",
+                  messages=(Message("user", text="go"), Message("assistant", tool_calls=calls), *results))  # fmt: skip
+    request = replace(request, turns=(*request.turns[1:], own), request=replace(request.request, text=None, turn_id="R1"))
+    refused = expect_refused(PLANNER.plan(request), "context_policy_overflow")
+    assert "open_turn_overflow" == refused.reason
+    five = replace(own, messages=(own.messages[0], replace(own.messages[1], tool_calls=calls[:2]), *results[:2]))
+    assert PLANNER.plan(replace(request, turns=(five,))).accepted
+
+
+def test_D18_exactly_full_is_accepted(shared_dir: Path) -> None:
+    """231 ids, 100 reserved, 331 in all, margin 0 by name."""
+    one = case(shared_dir, "D18")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    check("D18", "input ids 231", (231, 100, 331) == (
+        len(answer.ids), answer.account.reserved_output_tokens, answer.account.input_limit))  # fmt: skip
+    check("D18", "equality is accepted", 0 == answer.account.headroom_tokens and 100 == answer.max_output_tokens)
+    check("D18", "ledger classes add up", 331 == sum(event_fields(answer.account).values()))
+
+
+@pytest.mark.parametrize("letter", ["a", "c"])
+def test_D18a_one_token_over_is_refused(shared_dir: Path, letter: str) -> None:
+    """A limit one lower, or a margin of 1 on the full limit: one token is missing."""
+    one = _variant(shared_dir, "D18", letter)
+    refused = expect_refused(PLANNER.plan(request_of(case(shared_dir, "D18").input, one["budget"])), "context_policy_overflow")
+    assert 1 == refused.tokens_missing
+
+
+def test_D18c_a_margin_of_one_needs_one_token_more(shared_dir: Path) -> None:
+    """331 with margin 1 is refused; 332 with margin 1 is accepted; an absent margin is 1."""
+    base = case(shared_dir, "D18").input
+    expect_refused(PLANNER.plan(request_of(base, _variant(shared_dir, "D18", "c")["budget"])), "context_policy_overflow")
+    assert PLANNER.plan(request_of(base, {"inputLimit": 332, "reservedOutput": 100, "safetyMargin": 1})).accepted
+    absent = replace(request_of(base, case(shared_dir, "D18").budget), safety_margin_tokens=None)
+    expect_refused(PLANNER.plan(absent), "context_policy_overflow")
+
+
+def test_D18b_one_token_to_spare_is_accepted(shared_dir: Path) -> None:
+    """A limit one higher."""
+    one = _variant(shared_dir, "D18", "b")
+    answer = PLANNER.plan(request_of(case(shared_dir, "D18").input, one["budget"]))
+    assert isinstance(answer, Plan)
+    assert (1, 101) == (answer.account.headroom_tokens, answer.max_output_tokens)
+
+
+@pytest.mark.parametrize(("reserve", "code"), [
+    (100, "invalid-input"), (101, "invalid-input"), (-1, "invalid-input"), (True, "invalid-input"),
+    (1.5, "invalid-input"), (0, "context_policy_overflow"),
+])  # fmt: skip
+def test_D18d_a_budget_that_cannot_be_is_typed(shared_dir: Path, reserve: Any, code: str) -> None:
+    """A reserve of 0 is a value (then 231 tokens overflow 100); what is no whole number below the limit is not."""
+    request = request_of(case(shared_dir, "D18").input, {"inputLimit": 100, "reservedOutput": 1, "safetyMargin": 0})
+    expect_refused(PLANNER.plan(replace(request, reserved_output_tokens=reserve)), code)
+
+
+def test_D18e_the_smaller_of_limit_and_context_counts(shared_dir: Path) -> None:
+    """A bundle of 1,024 asked for 2,048: the smaller one is used and shown, never the larger."""
+    small = Planner(ToyBundle(context_tokens=1_024))
+    request = request_of(case(shared_dir, "D18").input, {**WIDE, "inputLimit": 2_048}, small.bundle_id)
+    refused = expect_refused(small.plan(request), "context_policy_overflow")
+    assert refused.account is not None
+    assert 1_024 == refused.account.input_limit
+    shorter = small.plan(replace(request, request=replace(request.request, text="spoke " * 20)))
+    assert isinstance(shorter, Plan)
+    assert (1_024, {"maxInputTokens": 1_024}) == (shorter.account.input_limit, dict(shorter.receipt.defaults))
+    assert b'"inputLimit":1024' in dump_receipt(shorter.receipt)
