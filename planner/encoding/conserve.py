@@ -176,7 +176,7 @@ def _trimmed(got: str, form: str, trims: Trims) -> bool:
 
 
 def _left_of_parsed(got: str, text: str, parsed: Sequence[ParsedString]) -> bool:
-    """True where `got` is made of whole stretches of `text` between parsed strings, in order, edges trimmed."""
+    """True where `got` is made of whole stretches of `text` between parsed strings, in order, trimmed."""
     marks = [mark for entry in parsed for mark in (entry.opener, entry.closer) if mark and mark in text]
     if not marks:
         return False

@@ -33,12 +33,8 @@ class TrackedMarkup(Tracked):
             return NotImplemented
         return _markup(Tracked.__radd__(self, _escaped(other)))
 
-    def _plain(self) -> markupsafe.Markup:
-        # Only its text is used, as a template's output; nothing here is shown as HTML.
-        return markupsafe.Markup(str.__str__(self))  # noqa: S704
-
     def __mod__(self, value: Any, /) -> Tracked:
-        return _markup(respread(self, str(self._plain() % value)))
+        return _markup(respread(self, str(plain_of(self) % value)))
 
     def join(self, parts: Iterable[str], /) -> Tracked:
         """Join escaped parts."""
@@ -50,11 +46,11 @@ class TrackedMarkup(Tracked):
 
     def format(self, *args: object, **kwargs: object) -> Tracked:
         """Format escaped values; the result takes the first owner."""
-        return _markup(respread(self, str(self._plain().format(*args, **kwargs))))
+        return _markup(respread(self, str(plain_of(self).format(*args, **kwargs))))
 
     def format_map(self, mapping: Any, /) -> Tracked:
         """Format escaped values; the result takes the first owner."""
-        return _markup(respread(self, str(self._plain().format_map(mapping))))
+        return _markup(respread(self, str(plain_of(self).format_map(mapping))))
 
 
 def _stays_markup(name: str) -> Callable[..., Any]:
@@ -72,11 +68,18 @@ def _stays_markup(name: str) -> Callable[..., Any]:
 
 # markupsafe keeps its class through these, so a strip of a safe text is a safe text.
 for _name in (
-    "__getitem__", "__mul__", "__rmul__", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "split",
-    "rsplit", "splitlines", "partition", "rpartition", "lower", "upper", "casefold", "capitalize", "swapcase",
-    "title", "translate", "expandtabs", "zfill", "ljust", "rjust", "center",
+    "__getitem__", "__mul__", "__rmul__", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix",
+    "split", "rsplit", "splitlines", "partition", "rpartition", "lower", "upper", "casefold", "capitalize",
+    "swapcase", "title", "translate", "expandtabs", "zfill", "ljust", "rjust", "center",
 ):  # fmt: skip
     setattr(TrackedMarkup, _name, _stays_markup(_name))
+
+
+def plain_of(text: Tracked) -> str:
+    """Return the same text without owners, in markupsafe's class where it is a safe text."""
+    bare = str.__str__(text)
+    # Only its text is used, as a template's output; nothing here is shown as HTML.
+    return markupsafe.Markup(bare) if isinstance(text, TrackedMarkup) else bare  # noqa: S704
 
 
 def _markup(text: Tracked) -> TrackedMarkup:

@@ -16,9 +16,9 @@ import jinja2.compiler
 import jinja2.nodes
 
 from planner.encoding.template import TemplateEnvironment, compile_with, make_environment, pieces
-from planner.encoding.tracked import Tracked, concat, join, make, spans_of
+from planner.encoding.tracked import Tracked, concat, join, make, own_mentions, respread, spans_of
 from planner.encoding.tracked_dump import ToJson, text_of
-from planner.encoding.tracked_markup import safe
+from planner.encoding.tracked_markup import plain_of, safe
 from planner.values.prompt import Leaf, Rendered, Span
 
 
@@ -58,6 +58,30 @@ class TrackedEnvironment(TemplateEnvironment):
         if type(obj) is BuiltinMethodType and type(obj.__self__) is str and any(map(_holds_owner, args)):
             obj = getattr(make(obj.__self__, spans_of(obj.__self__)), obj.__name__)
         return super().call(context, obj, *args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Format as the sandbox does, on the bare text; owned texts that stand in the result own them again."""
+        owned = getattr(value, "__self__", None)
+        if isinstance(owned, Tracked):
+            value = getattr(plain_of(owned), value.__name__)
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+
+        def keeping(*args: Any, **kwargs: Any) -> str:
+            text = wrapped(*args, **kwargs)
+            if isinstance(owned, Tracked):
+                return respread(owned, text)
+            return own_mentions(text, [*args, *kwargs.values()])
+
+        return keeping
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Calculate as the plain environment does; `%` on a plain text keeps the owners of what it prints."""
+        result = super().call_binop(context, operator, left, right)
+        if operator == "%" and type(left) is str and type(result) is str:
+            return own_mentions(result, right if isinstance(right, tuple) else (right,))
+        return result
 
 
 def _holds_owner(value: Any) -> bool:

@@ -19,11 +19,16 @@ from planner.values.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The rung found and how many moves it took; `fits` is false only for the last rung."""
+    """The rung found and how many moves it took; `fits` is false only for the last rung.
+
+    Moves from `needed` on were made for later plans, for the reason `beyond`.
+    """
 
     measured: Measured = field(repr=False)
     moves_made: int
     fits: bool
+    needed: int | None = None
+    beyond: str = ""
 
 
 def fit(

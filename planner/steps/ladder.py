@@ -41,7 +41,7 @@ def ladder(
     for passage in _low_value(kept, options, size):
         moves.append(Move("low_value", (f"passage/{passage.citation_id}",)))
         kept.remove(passage)
-    replaced = _summary_runs(layered, size)
+    replaced, unused = _summary_runs(layered, size)
     for summary, run in replaced:
         moves.append(
             Move("replaced_by_summary", tuple(f"turn/{turn.id}" for turn in run), (f"summary/{summary.id}",))
@@ -59,7 +59,7 @@ def ladder(
         moves.append(Move("over_budget", (), through=start))
     moves += _oldest_first(turns, start, pinned, replaced)
     moves += [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
-    return Ladder(moves=moves, gone=gone, gone_through=gone_through)
+    return Ladder(moves=moves, gone=gone, gone_through=gone_through, unused=unused)
 
 
 def _oldest_first(
@@ -99,11 +99,14 @@ def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> lis
     return out
 
 
-def _summary_runs(layered: Layered, size: Size) -> list[tuple[SummaryRecord, list[Turn]]]:
-    """Pair each summary with the whole unpinned turns it stands for, where that saves tokens."""
+def _summary_runs(
+    layered: Layered, size: Size
+) -> tuple[list[tuple[SummaryRecord, list[Turn]]], dict[str, str]]:
+    """Pair each summary with the whole unpinned turns it stands for; say why one cannot be used."""
     turns = layered.history.turns
     pinned = frozenset(layered.history.pinned)
     out: list[tuple[SummaryRecord, list[Turn]]] = []
+    unused: dict[str, str] = {}
     for summary in layered.summaries:
         inside = [
             index
@@ -111,14 +114,17 @@ def _summary_runs(layered: Layered, size: Size) -> list[tuple[SummaryRecord, lis
             if summary.covers_from <= turn.sequence <= summary.covers_to
         ]
         if not inside or any(index in pinned for index in inside):
+            unused[f"summary/{summary.id}"] = "not_needed"
             continue
         following = turns[inside[-1] + 1] if inside[-1] + 1 < len(turns) else layered.open_turn
-        if following.messages[0].role != "user":  # it could not carry the state block (design.md §6)
-            continue
         run = [turns[index] for index in inside]
-        if size(f"summary/{summary.id}") < sum(size(f"turn/{turn.id}") for turn in run):
+        if following.messages[0].role != "user":  # it could not carry the state block (design.md §6)
+            unused[f"summary/{summary.id}"] = "summary_slot_missing"
+        elif size(f"summary/{summary.id}") >= sum(size(f"turn/{turn.id}") for turn in run):
+            unused[f"summary/{summary.id}"] = "no_gain"
+        else:
             out.append((summary, run))
-    return out
+    return out, unused
 
 
 def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int) -> Selection:

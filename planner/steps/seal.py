@@ -86,12 +86,15 @@ def removals(
     history = layered.history
     reasons: dict[str, str] = {}
     begin = steps.gone_through
-    for move in steps.moves[: fitted.moves_made]:
+    older = "over_budget"
+    for number, move in enumerate(steps.moves[: fitted.moves_made]):
+        reason = fitted.beyond if fitted.needed is not None and number >= fitted.needed else move.reason
+        older = reason if move.through else older
         begin = max(begin, move.through)
-        reasons.update(dict.fromkeys(move.leaves, move.reason))
+        reasons.update(dict.fromkeys(move.leaves, reason))
     shown = fitted.measured.selection.history
     kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}
-    ranges = _missing_turns(history, steps.gone_through, begin, kept, reasons)
+    ranges = _missing_turns(history, (steps.gone_through, begin, older), kept, reasons)
     out = [*history.left_out, *steps.gone]
     for low, high, reason in ranges:
         first, last = f"turn/{history.turns[low].id}", f"turn/{history.turns[high - 1].id}"
@@ -101,6 +104,7 @@ def removals(
     present = {f"summary/{entry.id}" for entry in shown if isinstance(entry, SummaryRecord)}
     present |= {f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages}
     present |= {entry.id for entry in steps.gone}
+    reasons = {**steps.unused, **reasons}
     out += [
         Removal(key, reasons.get(key, "not_needed" if key.startswith("summary/") else "over_budget"))
         for key in items
@@ -110,10 +114,11 @@ def removals(
 
 
 def _missing_turns(
-    history: History, gone_through: int, begin: int, kept: set[str], reasons: Mapping[str, str]
+    history: History, old: tuple[int, int, str], kept: set[str], reasons: Mapping[str, str]
 ) -> list[tuple[int, int, str]]:
     """Return (start, stop, reason) of every stretch of turns that left; an old stretch costs its pins only."""
     found: list[tuple[int, int, str]] = []
+    gone_through, begin, older = old
 
     def add(low: int, high: int, reason: str) -> None:
         if high <= low:
@@ -133,7 +138,7 @@ def _missing_turns(
     if gone_through:
         between_pins(0, gone_through - 1, "beyond_too_large")
         add(gone_through - 1, gone_through, "too_large")
-    between_pins(gone_through, begin, "over_budget")
+    between_pins(gone_through, begin, older)
     for index in range(begin, len(history.turns)):
         turn_id = history.turns[index].id
         if turn_id not in kept:
@@ -217,7 +222,9 @@ def _broken_by(
         key=lambda item: assembled.starts[item],
         default="",
     )
-    section = assembled.labels[changed].section if changed else "policy"
+    if not changed:
+        return "template_rewrote"
+    section = assembled.labels[changed].section
     if changed.startswith("summary/"):
         return "summary_changed"
     if section == "policy":

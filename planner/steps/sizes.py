@@ -58,6 +58,8 @@ class Sizes:
         """
         history = self.measurer.layered.history
         turns, pinned = history.turns, frozenset(history.pinned)
+        if self.measurer.layered.summaries:
+            room = BEYOND  # a summary may stand for turns of any age
         index = len(turns)
         total = 0
         gone_through = 0

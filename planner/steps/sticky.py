@@ -37,7 +37,7 @@ def lower(
     if kept is not None and kept >= fitted.moves_made:
         found = measure(rung(steps, layered, passages, kept))
         if found.problem is None and found.tokens <= room:
-            return Fitted(found, kept, True)
+            return Fitted(found, kept, True, fitted.moves_made, "sticky_cut")
     if options.low_water >= 1.0 or not _moved_turns(steps, fitted):
         return fitted
     movable = _movable(fitted.measured, sizes)
@@ -52,7 +52,7 @@ def lower(
         if history <= target:
             found = measure(selection)
             if found.tokens <= room:
-                return Fitted(found, made, True)
+                return Fitted(found, made, True, fitted.moves_made, "beyond_low_water")
     return fitted
 
 

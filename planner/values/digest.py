@@ -119,6 +119,8 @@ def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None 
             body[name] = value
     for name in _LARGE:
         value = getattr(request, name)
+        if name == "passages":  # planned by relevance and id, so their order in the request is none
+            value = tuple(sorted(value, key=lambda passage: passage.citation_id))
         if value:
             body[name] = digests.of(name, value)
     return digest(canonical({**body, "turns": turns}))

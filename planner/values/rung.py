@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -101,12 +101,13 @@ class Move(NamedTuple):
 class Ladder:
     """Moves from everything to nothing but what cannot move; rung k has the first k moves made.
 
-    `gone` left before the ladder, never encoded, and is in no rung.
+    `gone` left before the ladder, never encoded, and is in no rung; `unused` says why a summary has no move.
     """
 
     moves: Sequence[Move]
     gone: tuple[Removal, ...] = ()
     gone_through: int = 0
+    unused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

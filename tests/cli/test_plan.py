@@ -105,9 +105,8 @@ def test_stdin_and_overrides() -> None:
 
 def test_a_chat_file_is_planned_like_a_list(tmp_path: Path) -> None:
     """`--chat` and `--tools` take what a chat API takes; the result equals the one-line call."""
-    done = planner(
-        "plan", "--chat", CHAT, "--tools", TOOLS, "--bundle", "reference", "--window", "8192", "--json"
-    )
+    given = ("--bundle", "reference", "--json")
+    done = planner("plan", "--chat", CHAT, "--tools", TOOLS, "--window", "8192", *given)
     expected = Planner("reference").plan(
         messages=json.loads(CHAT.read_bytes()), tools=json.loads(TOOLS.read_bytes()), max_input_tokens=8192
     )
@@ -154,10 +153,8 @@ def test_a_full_disk_is_exit_2_and_one_line(tmp_path: Path) -> None:
                 [sys.executable, "-c", code, "plan", str(request), *arguments],
                 stdout=full, stderr=subprocess.PIPE, check=False, cwd=ROOT,
             )  # fmt: skip
-        assert (2, b"context plan rejected: environment: the disk is full\n") == (
-            done.returncode,
-            done.stderr,
-        )
+        assert done.stderr == b"context plan rejected: environment: the disk is full\n"
+        assert done.returncode == 2
     done_file = planner("plan", request, "--receipt", "/dev/full")
     assert (done_file.code, done_file.err.count("\n")) == (2, 1)
 
