@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from planner.encoding.reown import Marked, own_again
 from planner.values.profile import ParsedString, TemplateProfile, Trims
-from planner.values.prompt import Leaf, Rendered, Span
+from planner.values.prompt import Leaf, Rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +34,23 @@ def conserve(
     leaves: Sequence[Leaf],
     profile: TemplateProfile,
     spells_control: Callable[[str], bool],
+    marked: Marked,
 ) -> Conserved:
     """Check every leaf against the render and give lost ownership back where the text stands in framing.
 
-    Optional text is only searched for where it spells a control string: unowned it would be obeyed.
+    spells_control  tells whether a text holds a control string: unowned it would be obeyed, so optional text
+                    is searched for then, and only then.
+    marked          renders the same inputs with other texts, to see what is printed (see `reown`).
+    A text of white space alone says nothing and cannot be lost.
     """
     whole, found = _pieces_by_leaf(rendered)
     missing = [
         leaf
         for leaf in leaves
-        if (leaf not in whole or leaf in found) and leaf.text and not _kept(leaf, whole, found, profile)
+        if (leaf not in whole or leaf in found)
+        and leaf.text
+        and not leaf.text.isspace()
+        and not _kept(leaf, whole, found, profile)
     ]
     if not missing:
         return Conserved(rendered, (), (), ())
@@ -50,7 +58,9 @@ def conserve(
     optional = [leaf for leaf in missing if not leaf.required]
     ambiguous: list[Leaf] = []
     if wanted:
-        rendered, wanted, ambiguous = _own_again(rendered, leaves, wanted, profile)
+        rendered, wanted, ambiguous = own_again(
+            rendered, leaves, wanted, lambda leaf: _printed_forms(leaf, profile), marked
+        )
     lost = tuple(leaf for leaf in wanted if leaf.required)
     detail = tuple(leaf for leaf in optional if leaf.kind == "tools")
     return Conserved(rendered, lost, detail, tuple(ambiguous))
@@ -137,6 +147,13 @@ def _markup_escape(text: str) -> str:
     return html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
 
 
+def _printed_forms(leaf: Leaf, profile: TemplateProfile) -> list[str]:
+    trims = profile.trims.get(_trim_role(leaf), Trims())
+    forms = list(_forms(leaf.text))
+    forms += [form.lstrip(trims.left or "\0").rstrip(trims.right or "\0") for form in forms]
+    return list(dict.fromkeys(forms))
+
+
 def _html_safe_json(text: str) -> str:
     for char, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("'", "\\u0027")):
         text = text.replace(char, escape)
@@ -202,83 +219,3 @@ def _segments(text: str, marks: Sequence[str]) -> list[str]:
                 split.append(piece)
         parts = split
     return parts
-
-
-def _own_again(
-    rendered: Rendered, leaves: Sequence[Leaf], missing: Sequence[Leaf], profile: TemplateProfile
-) -> tuple[Rendered, list[Leaf], list[Leaf]]:
-    """Search the text of unowned leaves in framing, between their owned neighbours, and own it again."""
-    bounds = _bounds(rendered, leaves)
-    taken: list[tuple[int, int, Leaf]] = []
-    still: list[Leaf] = []
-    ambiguous: list[Leaf] = []
-    for leaf in missing:
-        low, high = _gap(leaf, leaves, bounds, len(rendered.text))
-        place = _find_in_framing(rendered, leaf, profile, low, high)
-        if place is None:
-            still.append(leaf)
-        elif any(start < place[1] and place[0] < stop for start, stop, _ in taken):
-            ambiguous.append(leaf)
-        else:
-            taken.append((*place, leaf))
-            bounds[leaf] = place
-    return _reown(rendered, taken), still, ambiguous
-
-
-def _bounds(rendered: Rendered, leaves: Sequence[Leaf]) -> dict[Leaf, tuple[int, int]]:
-    wanted = set(leaves)
-    out: dict[Leaf, tuple[int, int]] = {}
-    at = 0
-    for owner, length in rendered.spans:
-        if owner is not None and owner in wanted:
-            first = out.get(owner, (at, at))[0]
-            out[owner] = (first, at + length)
-        at += length
-    return out
-
-
-def _gap(
-    leaf: Leaf, leaves: Sequence[Leaf], bounds: Mapping[Leaf, tuple[int, int]], end: int
-) -> tuple[int, int]:
-    position = next(index for index, other in enumerate(leaves) if other is leaf)
-    low = next((bounds[other][1] for other in reversed(leaves[:position]) if other in bounds), 0)
-    high = next((bounds[other][0] for other in leaves[position + 1 :] if other in bounds), end)
-    return (low, high) if low <= high else (0, end)
-
-
-def _find_in_framing(
-    rendered: Rendered, leaf: Leaf, profile: TemplateProfile, low: int, high: int
-) -> tuple[int, int] | None:
-    trims = profile.trims.get(_trim_role(leaf), Trims())
-    candidates = list(_forms(leaf.text))
-    candidates += [form.lstrip(trims.left or "\0").rstrip(trims.right or "\0") for form in candidates]
-    at = 0
-    for owner, length in rendered.spans:
-        start, stop = max(at, low), min(at + length, high)
-        if owner is None and stop > start:
-            for form in candidates:
-                place = rendered.text.find(form, start, stop) if form else -1
-                if place >= 0:
-                    return place, place + len(form)
-        at += length
-    return None
-
-
-def _reown(rendered: Rendered, taken: Sequence[tuple[int, int, Leaf]]) -> Rendered:
-    if not taken:
-        return rendered
-    cuts = sorted(taken, key=lambda entry: entry[0])
-    spans: list[Span] = []
-    at = 0
-    for owner, length in rendered.spans:
-        cursor, stop = at, at + length
-        for start, end, leaf in cuts:
-            if owner is None and at <= start and end <= stop:
-                if start > cursor:
-                    spans.append((None, start - cursor))
-                spans.append((leaf, end - start))
-                cursor = end
-        if stop > cursor:
-            spans.append((owner, stop - cursor))
-        at = stop
-    return Rendered(rendered.text, spans)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.encoding.conserve import conserve
 from planner.encoding.guards import Guards
+from planner.encoding.reown import with_texts
 from planner.encoding.runs import Assembled, RunCache, assemble
 from planner.encoding.template import (
     OutputBudgetExceeded,
     TemplateFailure,
     output_budget,
+    render_plain,
     variables,
 )
 from planner.encoding.tracked_template import render_tracked
@@ -20,7 +22,6 @@ from planner.encoding.whole import render_whole
 from planner.values.bundle import Bundle
 from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
 from planner.values.reasons import RefusalSignal
-
 
 AUDIT_EVERY = 64
 
@@ -72,9 +73,23 @@ class Encoder:
             raise RefusalSignal("template_budget", "output is beyond 8 times the input") from None
         setattr(counters, kind, getattr(counters, kind) + 1)
         counters.characters_rendered += len(rendered.text)
-        kept = conserve(rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in)
+        kept = conserve(
+            rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in,
+            lambda texts: self._marked(inputs, texts, counters),
+        )  # fmt: skip
         assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
         return Encoding(kept.rendered, assembled, kept.lost, kept.detail_lost, kept.ambiguous)
+
+    def _marked(self, inputs: TemplateInputs, texts: Mapping[Leaf, str], counters: Counters) -> str | None:
+        """Render plainly with other texts for some leaves, None where the template raises on them."""
+        counters.probe_renders += 1
+        messages, tools = with_texts(inputs.messages, texts), with_texts(inputs.tools, texts)
+        values = variables(messages, tools, inputs.options, self.bundle.manifest.variables, inputs.now)
+        budget = output_budget(_characters(inputs) + sum(map(len, texts.values())))
+        try:
+            return render_plain(self.bundle.template_source, values, budget)
+        except (TemplateFailure, OutputBudgetExceeded):
+            return None
 
     def audit_due(self) -> bool:
         """Count a plan and tell whether it is one to be done again by slower ways."""

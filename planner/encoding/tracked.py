@@ -296,15 +296,3 @@ def respread(before: Tracked, after: str) -> Tracked:
         return make(after, before.spans)
     owner = next((owner for owner, _ in before.spans if owner is not None), None)
     return make(after, ((owner, len(after)),) if after else ())
-
-
-def own_mentions(text: str, values: Iterable[object]) -> str:
-    """Give owners back to the texts that a formatting put into `text`, looked for in the order given."""
-    out: list[str] = []
-    at = 0
-    for value in values:
-        place = text.find(value, at) if isinstance(value, Tracked) and value else -1
-        if place >= 0:
-            out += [text[at:place], value]  # type: ignore[list-item]
-            at = place + len(value)  # type: ignore[arg-type]
-    return concat([*out, text[at:]]) if out else text

@@ -16,7 +16,7 @@ import jinja2.compiler
 import jinja2.nodes
 
 from planner.encoding.template import TemplateEnvironment, compile_with, make_environment, pieces
-from planner.encoding.tracked import Tracked, concat, join, make, own_mentions, respread, spans_of
+from planner.encoding.tracked import Tracked, concat, join, make, respread, spans_of
 from planner.encoding.tracked_dump import ToJson, text_of
 from planner.encoding.tracked_markup import plain_of, safe
 from planner.values.prompt import Leaf, Rendered, Span
@@ -60,7 +60,7 @@ class TrackedEnvironment(TemplateEnvironment):
         return super().call(context, obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Format as the sandbox does, on the bare text; owned texts that stand in the result own them again."""
+        """Format as the sandbox does, on the bare text, and find the owned texts again in the result."""
         owned = getattr(value, "__self__", None)
         if isinstance(owned, Tracked):
             value = getattr(plain_of(owned), value.__name__)
@@ -72,7 +72,7 @@ class TrackedEnvironment(TemplateEnvironment):
             text = wrapped(*args, **kwargs)
             if isinstance(owned, Tracked):
                 return respread(owned, text)
-            return own_mentions(text, [*args, *kwargs.values()])
+            return _own_mentions(text, [*args, *kwargs.values()])
 
         return keeping
 
@@ -80,8 +80,20 @@ class TrackedEnvironment(TemplateEnvironment):
         """Calculate as the plain environment does; `%` on a plain text keeps the owners of what it prints."""
         result = super().call_binop(context, operator, left, right)
         if operator == "%" and type(left) is str and type(result) is str:
-            return own_mentions(result, right if isinstance(right, tuple) else (right,))
+            return _own_mentions(result, right if isinstance(right, tuple) else (right,))
         return result
+
+
+def _own_mentions(text: str, values: Iterable[object]) -> str:
+    """Give owners back to the texts that a formatting put into `text`, looked for in the order given."""
+    out: list[str] = []
+    at = 0
+    for value in values:
+        place = text.find(value, at) if isinstance(value, Tracked) and value else -1
+        if place >= 0:
+            out += [text[at:place], value]  # type: ignore[list-item]
+            at = place + len(value)  # type: ignore[arg-type]
+    return concat([*out, text[at:]]) if out else text
 
 
 def _holds_owner(value: Any) -> bool:

@@ -50,16 +50,23 @@ def explain_loss(lost: Sequence[Leaf], framed: Framed, profile: TemplateProfile)
     return Problem(f"template_drops:{leaf.kind}", turn)
 
 
-def explain_raise(framed: Framed, profile: TemplateProfile, *, has_policy: bool) -> Problem | None:
-    """Ask the profile why a render failed; None where it knows no reason."""
+def explain_raise(
+    framed: Framed, profile: TemplateProfile, *, has_policy: bool, conceded_raises: bool
+) -> Problem | None:
+    """Ask the profile why a render failed; None where it knows no reason.
+
+    conceded_raises  the render fails with every concession too, so none of them explains it.
+    """
     if has_policy and profile.system != "kept":
         return Problem("role_not_supported", "role system")
     if framed.inputs.tools and profile.tools != "kept":
         return Problem("template_drops:tools", "the tools variable")
     for turn_id, turn in framed.turns:
         found = _turn_problem(f"turn {turn_id}", turn.shapes, framed, profile)
-        if found is not None:
+        if found is not None and not (conceded_raises and found.concession):
             return found
+        if conceded_raises:
+            continue
         second = [role for role, at in framed.neighbours.items() if at == turn_id]
         for role in second:
             carried = profile.neighbouring_users if role == "user" else profile.neighbouring_assistants

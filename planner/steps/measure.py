@@ -76,14 +76,18 @@ class Measurer:
             if self.splicer is not None and encoding.assembled is not None:
                 self.splicer.learn(selection, encoding.assembled, self.own_item, self.framer)
             return Measured(encoding.tokens, selection, framed, encoding)
+        tokens, conceded_raises = self._carried_tokens(selection)
         if encoding.failure is None:
             problem = explain_loss(encoding.lost, framed, self.encoder.bundle.profile)
         else:
             found = explain_raise(
-                framed, self.encoder.bundle.profile, has_policy=self.framer.system is not None
+                framed,
+                self.encoder.bundle.profile,
+                has_policy=self.framer.system is not None,
+                conceded_raises=conceded_raises,
             )
             problem = found or self._unexplained(selection)
-        return Measured(self._carried_tokens(selection), selection, framed, encoding, problem)
+        return Measured(tokens, selection, framed, encoding, problem)
 
     def tail(self, selection: Selection) -> tuple[Framed, Encoding]:
         """Render the fixed parts with the selection's turns; remembered for the last selection asked for."""
@@ -122,12 +126,14 @@ class Measurer:
             self.counters,
         )  # fmt: skip
 
-    def _carried_tokens(self, selection: Selection) -> int:
+    def _carried_tokens(self, selection: Selection) -> tuple[int, bool]:
+        """Return the size of the carried form, and whether even that raises."""
         framed = self.carried.frame(selection)
         encoding = self.encoder.certified(framed.inputs, self.counters, kind="probe_renders")
         if encoding.failure is not None:
-            return self.text_tokens(selection)
-        return encoding.tokens + sum(self.encoder.alone(leaf.text, self.counters) for leaf in framed.omitted)
+            return self.text_tokens(selection), True
+        left_out = sum(self.encoder.alone(leaf.text, self.counters) for leaf in framed.omitted)
+        return encoding.tokens + left_out, False
 
     def text_tokens(self, selection: Selection) -> int:
         """Sum the parts encoded alone: the size of what does not render at all (design.md §2)."""

@@ -148,7 +148,8 @@ class Sizes:
         if assembled is None:
             return
         omitted: dict[str, int] = {}
-        for leaf in framed.omitted:
+        allowed = self.measurer.framer.framing.applies("omit_text_beside_call")
+        for leaf in () if allowed else framed.omitted:
             tokens = self.measurer.encoder.alone(leaf.text, self.measurer.counters)
             omitted[leaf.turn] = omitted.get(leaf.turn, 0) + tokens
         held = sum(slice_tokens for _, slice_tokens in self._slices(turns, encoding))
@@ -166,10 +167,13 @@ class Sizes:
         layered = self.measurer.layered
         own = f"request/{layered.request.id or layered.open_turn.id}"
         stop = starts.get(own, starts.get(f"turn/{layered.open_turn.id}", encoding.tokens))
+        # Some templates put tools or policy before the last user message: that is not the turn before it.
+        fixed = [at for item, at in starts.items() if assembled.labels[item].section in ("policy", "tool")]
         out: list[tuple[str, int]] = []
         for turn in reversed(turns):
             start = starts.get(f"turn/{turn.id}", stop)
-            out.append((turn.id, max(0, stop - start)))
+            end = min((at for at in fixed if start < at < stop), default=stop)
+            out.append((turn.id, max(0, end - start)))
             stop = min(stop, start)
         return out
 

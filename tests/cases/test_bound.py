@@ -21,8 +21,7 @@ def calls_of_check() -> list[tuple[str, str, bool]]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check":
                     case_id, claim = (ast.literal_eval(argument) for argument in node.args[:2])
-                    found.append((case_id, claim, function.name.startswith(f"test_{case_id}_")
-                                  or function.name.startswith(f"test_{case_id}") and function.name[8] == "_"))
+                    found.append((case_id, claim, function.name.startswith(f"test_{case_id}")))
     return found
 
 
@@ -42,8 +41,9 @@ def unbound(checks: dict[str, list[str]], calls: list[tuple[str, str, bool]]) ->
 
 def test_every_check_is_bound_to_an_assertion(shared_dir: Path) -> None:
     """The strings of the files and the calls of `check` name each other."""
+    checks = {case.id: case.checks() for case in load(shared_dir, *CASES)}
     calls = calls_of_check()
-    assert [] == unbound({case.id: case.checks() for case in load(shared_dir, *CASES)}, calls)
+    assert [] == unbound(checks, calls)
     assert [] == [claim for _, claim, in_place in calls if not in_place], "a check in a test of another case"
 
 

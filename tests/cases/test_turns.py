@@ -26,6 +26,7 @@ from tests.cases.common import (
     request_of,
     tool_of,
 )
+from tests.laws.common import answer_bytes
 from tests.support.toy import ToyBundle
 
 PLANNER = planner_of(QWEN)
@@ -42,6 +43,11 @@ def _plan(request: PlanRequest) -> Plan:
     return answer
 
 
+def _said(answer: Plan) -> str:
+    """Return the prompt as its ids say it: a plan in ids mode need not carry the text."""
+    return PLANNER.encoder().bundle.engine.decode(answer.ids)
+
+
 def _without(request: PlanRequest, *turn_ids: str) -> PlanRequest:
     return replace(request, turns=tuple(turn for turn in request.turns if turn.id not in turn_ids))
 
@@ -55,10 +61,10 @@ def test_D01_a_turn_leaves_with_its_call_and_its_result(shared_dir: Path) -> Non
     assert one.expected["measured_qwen3"]["expected_plan"] == len(answer.ids)
     whole = _plan(replace(request, **limits(WIDE)))
     assert one.expected["measured_qwen3"]["full"] == len(whole.ids)
-    prompt = answer.prompt or ""
+    prompt = _said(answer)
     first = [one.input["messages"][at]["content"] for at in (1, 3, 4)]
     check("D01", "the four messages of the first turn leave together",
-          not any(text in prompt for text in first) and all(text in (whole.prompt or "") for text in first))  # fmt: skip
+          not any(text in prompt for text in first) and all(text in _said(whole) for text in first))  # fmt: skip
     check("D01", "no tool message in the final list without its call",
           "<tool_response>" not in prompt and "<tool_call>" not in prompt)  # fmt: skip
     gone = {entry.id for entry in answer.removed}
@@ -79,12 +85,13 @@ def test_D02_six_parallel_results_leave_together(shared_dir: Path) -> None:
     assert measured["all"] == len(_plan(replace(request, **limits(WIDE))).ids)
     assert measured["without_T1"] == len(_plan(replace(_without(request, "T1"), **limits(WIDE))).ids)
     assert {"turn/T1..turn/T2": "over_budget"} == removed_turns(answer)
-    check("D02", "either all six call/result pairs", "unit " not in (answer.prompt or "").split("<tools>")[1])
+    check("D02", "either all six call/result pairs",
+          not any(word in _said(answer) for word in ("logs/unit", "unit 1: ", "unit 6: ")))  # fmt: skip
     _pairs_in_order(_plan(replace(request, **limits(WIDE))))
 
 
 def _pairs_in_order(answer: Plan) -> None:
-    body = (answer.prompt or "").split("</tools>")[1]
+    body = _said(answer)
     calls = [body.index(f"logs/unit{number}.txt") for number in range(1, 7)]
     results = [body.index(f"unit {number}: ") for number in range(1, 7)]
     assert sorted(calls) == calls
@@ -98,12 +105,12 @@ def test_D02a_all_six_pairs_stay_where_the_turn_fits(shared_dir: Path) -> None:
     request = request_of(case(shared_dir, "D02").input, one["budget"])
     answer = expect_kept(PLANNER.plan(request), one["expected"]["keep"], request)
     assert {"turn/T1": "over_budget"} == removed_turns(answer)
-    body = (answer.prompt or "").split("</tool_call><|im_end|>")[0].count('"arguments": {"path"')
-    check("D02a"[:3], "T2 appears with six calls and six results",
-          6 == body == (answer.prompt or "").count("<tool_response>"))  # fmt: skip
+    calls = _said(answer).count('"arguments": {"path"')
+    check("D02", "T2 appears with six calls and six results",
+          6 == calls == _said(answer).count("<tool_response>"))  # fmt: skip
     turn = next(turn for turn in request.turns if turn.id == "T2")
     results = [message.words() for message in turn.messages if message.role == "tool"]
-    places = [(answer.prompt or "").index(text) for text in results]
+    places = [_said(answer).index(text) for text in results]
     check("D02", "results keep their original order", sorted(places) == places and 6 == len(set(places)))
     _pairs_in_order(answer)
 
@@ -115,7 +122,7 @@ def test_D03_policy_and_request_too_large_is_a_terminal_state(shared_dir: Path) 
     answer = PLANNER.plan(request)
     refused = expect_refused(answer, one.expected["code"])
     assert one.expected["measured_qwen3"]["policy_plus_request"] - 686 == refused.tokens_missing
-    check("D03", "no plan and no token ids", not hasattr(refused, "ids") and b'"ids"' not in dump_refusal(refused))
+    check("D03", "no plan and no token ids", not hasattr(refused, "ids") and b'"ids":' not in dump_refusal(refused))
     assert refused.account is not None
     lines = event_fields(refused.account)
     texts = [request.policy[0].text[:30], "quick brown", "kettle"]
@@ -125,7 +132,7 @@ def test_D03_policy_and_request_too_large_is_a_terminal_state(shared_dir: Path) 
           and not any(text in shown for text in texts))  # fmt: skip
     check("D03", "the request is not shortened",
           one.expected["measured_qwen3"]["policy_plus_request"] == refused.account.input_tokens)  # fmt: skip
-    check("D03", "the same refusal again", dump_refusal(refused) == dump_refusal(_refused(request)))
+    check("D03", "the same refusal again", answer_bytes(refused) == answer_bytes(_refused(request)))
 
 
 def _refused(request: PlanRequest) -> Refusal:
@@ -152,7 +159,7 @@ def test_D03b_a_request_larger_than_the_window_is_not_cut(shared_dir: Path) -> N
     assert refused.account is not None
     check("D03", "request text is not cut anywhere",
           whole.account.request_tokens == refused.account.request_tokens
-          and (request.request.text or "-") in (whole.prompt or ""))  # fmt: skip
+          and (request.request.text or "-") in _said(whole))  # fmt: skip
     alone = replace(request, policy=(), turns=())
     assert case(shared_dir, "D03").expected["measured_qwen3"]["request_without_policy"] == len(
         _plan(replace(alone, **limits(WIDE))).ids
@@ -181,9 +188,11 @@ def test_D09_tool_declarations_are_counted_and_stay(shared_dir: Path) -> None:
     bare = _plan(replace(request, tools=(), **limits(WIDE)))
     assert (measured["with_two_tools"], measured["messages_only"]) == (len(with_tools.ids), len(bare.ids))
     framing = with_tools.account.framing_tokens - bare.account.framing_tokens
+    # The policy's last token and the template's "# Tools" meet in one token: it straddles, so it is framing.
+    straddling = with_tools.account.policy_tokens - bare.account.policy_tokens
     check("D09", "ledger shows toolTokens greater than zero",
-          with_tools.account.tool_tokens > 0
-          and measured["tool_difference"] == with_tools.account.tool_tokens + framing
+          with_tools.account.tool_tokens > 0 and straddling in (-1, 0)
+          and measured["tool_difference"] == with_tools.account.tool_tokens + framing + straddling
           and 0 == bare.account.tool_tokens)  # fmt: skip
     figures = event_fields(answer.account)
     check("D09", "sum of all ledger classes", sum(figures.values()) == len(answer.ids) + 0)
@@ -223,7 +232,7 @@ def test_D16_a_result_larger_than_the_window_leaves_with_its_turn(shared_dir: Pa
     assert one.expected["measured_qwen3"]["without_T1"] == len(answer.ids)
     assert one.expected["measured_qwen3"]["all"] == len(_plan(replace(request, **limits(WIDE))).ids)
     check("D16", "T1 leaves whole",
-          {"turn/T1": "over_budget"} == removed_turns(answer) and "frame;steel" not in (answer.prompt or ""))  # fmt: skip
+          {"turn/T1": "over_budget"} == removed_turns(answer) and "frame;steel" not in _said(answer))  # fmt: skip
     renders = int(answer.diagnostics["renders"]) + int(answer.diagnostics["mini_renders"])
     check("D16", "one pass", renders <= 4)
 
@@ -239,7 +248,7 @@ def test_D16a_the_open_turn_is_never_shortened(shared_dir: Path) -> None:
     check("D16", "about 4091 tokens", abs(need - 4091) <= 8)
     check("D16", "the refusal names the class that is too big",
           "open_turn_overflow" == refused.reason and refused.line().startswith("context plan rejected: ")
-          and dump_refusal(refused) == dump_refusal(_refused(request)))  # fmt: skip
+          and answer_bytes(refused) == answer_bytes(_refused(request)))  # fmt: skip
 
 
 def test_D16b_six_small_results_overflow_together(shared_dir: Path) -> None:

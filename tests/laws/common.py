@@ -17,7 +17,7 @@ from planner.values.summary import SummaryRecord
 from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
 from tests.oracles.chat import chat
 from tests.oracles.rungs import rungs
-from tests.support.toy import ToyBundle, toy_ids, toy_text
+from tests.support.toy import ToyBundle, ToyEngine, toy_ids, toy_text
 
 TOYS = (("plain", "char"), ("jitter", "pair"))
 
@@ -69,9 +69,15 @@ def answer_bytes(answer: Plan | Refusal) -> bytes:
     if isinstance(answer, Refusal):
         return dump_refusal(replace(answer, diagnostics={}))
     shown = (answer.prompt or "") if answer.receipt.mode == "text" else ""
+    assert shown or answer.receipt.mode != "text", "text mode hands over the text"
     parts = (ids_bytes(answer.ids), dump_receipt(answer.receipt), dump_plan_file(answer.plan_file),
              shown.encode(), str(answer.max_output_tokens).encode())  # fmt: skip
     return b"\0".join(parts)
+
+
+def said(answer: Plan) -> str:
+    """Return the prompt of a toy plan as its ids say it: a plan in ids mode need not carry the text."""
+    return ToyEngine("char").decode(answer.ids)
 
 
 def kept(answer: Plan, kind: str) -> tuple[str, ...]:

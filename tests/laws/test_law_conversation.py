@@ -14,7 +14,7 @@ from planner.values.plan import Plan
 from planner.values.reasons import RefusalSignal
 from planner.values.request import CONCESSIONS, CurrentRequest, Options, PlanRequest, Previous, TextItem
 from planner.values.turn import Message, ToolCall, ToolResult, Turn
-from tests.laws.common import answer_bytes, toy
+from tests.laws.common import answer_bytes, said, toy
 from tests.strategies import SOME_TEXT, Wanted, passage_lists, tool_of, turn_of
 from tests.support.toy import ToyBundle
 
@@ -167,5 +167,5 @@ def test_a_call_may_be_answered_by_replacing_the_open_turn() -> None:
     request = PlanRequest("toy-plain-char", max_input_tokens=900)
     warm = conversation.plan(request)
     assert isinstance(warm, Plan)
-    assert "rain" in (warm.prompt or "")
+    assert "rain" in said(warm)
     assert answer_bytes(toy().plan(replace(request, turns=(grown,)))) == answer_bytes(warm)

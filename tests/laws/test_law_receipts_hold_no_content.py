@@ -14,7 +14,7 @@ from planner.planner import PlanEvent, Planner
 from planner.values.plan import Plan, Refusal
 from planner.values.request import Options, PlanRequest
 from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
-from tests.laws.common import between, sizes, toy, with_room
+from tests.laws.common import between, said, sizes, toy, with_room
 from tests.strategies import Wanted, requests
 from tests.support.toy import ToyBundle
 
@@ -93,4 +93,4 @@ def test_the_markers_are_in_the_prompt() -> None:
                           max_input_tokens=2_000)  # fmt: skip
     answer = PLAIN.plan(request)
     assert isinstance(answer, Plan)
-    assert ["qz2v", "qz1v"] == MARKER.findall(answer.prompt or "")
+    assert ["qz2v", "qz1v"] == MARKER.findall(said(answer))

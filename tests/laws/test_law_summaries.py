@@ -15,7 +15,7 @@ from planner.values.plan import Plan, Refusal
 from planner.values.request import PlanRequest
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Message, Turn
-from tests.laws.common import TOYS, between, plan_with, room_of, sizes, toy, with_room
+from tests.laws.common import TOYS, between, plan_with, room_of, said, sizes, toy, with_room
 from tests.strategies import PLAIN_TEXT, Wanted, requests, summaries_of, summary_of
 
 
@@ -138,8 +138,7 @@ def test_a_summary_stands_before_the_first_turn_after_its_range() -> None:
     answer = plan_with(toy().encoder(), with_room(request, 1_100), (summary,))
     assert isinstance(answer, Plan), answer
     assert ("turn/t1", "summary/s0", "turn/t5", "turn/t6", "turn/t7", "turn/t8", "turn/q", "request/q") == answer.kept
-    assert answer.prompt is not None
-    block = answer.prompt.split("<|user|>")[2]
+    block = said(answer).split("<|user|>")[2]
     assert block.startswith("[conversation state: written by the application]")
     assert "turns 2 to 4:\nsea\n" in block
     assert [("turn/t2", "turn/t4", "replaced_by_summary", 3)] == [

@@ -88,8 +88,10 @@ def changes_made(messages: Sequence[Message], traits: Traits, rewrites: Sequence
         calls = message.get("tool_calls") or ()
         if message.get("content") is None and not (calls and traits.keeps_null):
             found.add("null_content")
-        if calls and traits.arguments == "object" and any(
-            isinstance(item["function"]["arguments"], str) for item in calls
+        if (
+            calls
+            and traits.arguments == "object"
+            and any(isinstance(item["function"]["arguments"], str) for item in calls)
         ):
             found.add("arguments")
         if traits.alias_ids and any(len(item["id"]) != 9 for item in calls):
@@ -195,9 +197,7 @@ class Comparison:
         if not note and used:
             self._fault(item, "a concession was used that nobody allowed")
 
-    def _compare_refusal(
-        self, item: Conversation, chat: Chat, answer: Any, rung: Rung, judge: Judge
-    ) -> None:
+    def _compare_refusal(self, item: Conversation, chat: Chat, answer: Any, rung: Rung, judge: Judge) -> None:
         note = " with concessions" if judge is self.helped else ""
         right = blame(judge, chat, rung)
         if answer.accepted:

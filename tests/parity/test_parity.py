@@ -105,3 +105,46 @@ def test_the_same_conversation_planned_twice_gives_the_same_bytes(
         assert first.receipt == second.receipt == third.receipt
         if first.accepted:
             assert bytes(first.ids) == bytes(second.ids) == bytes(third.ids)
+
+
+WORDS = ("a", "1", "I", "user", "assistant", "im_start", ".")
+
+
+def _with_word(word: str) -> list[Conversation]:
+    """Small chats that say nothing but one word in the one place a template may lose."""
+
+    def call(number: int, name: str = "zqk") -> dict[str, object]:
+        return {"id": f"abcdefgh{number}", "type": "function", "function": {"name": name, "arguments": {}}}
+
+    def result(number: int, text: str = "it went well") -> dict[str, object]:
+        return {"role": "tool", "tool_call_id": f"abcdefgh{number}", "content": text}
+
+    def calling(text: str, *calls: object) -> dict[str, object]:
+        return {"role": "assistant", "content": text, "tool_calls": list(calls)}
+
+    question, answer = {"role": "user", "content": "hello there"}, {"role": "assistant", "content": "done"}
+    name = word if word.replace("_", "").isalnum() else "zqk"
+    middles = {
+        "call": [calling("", call(1, name)), result(1)],
+        "parallel": [calling("", call(1), call(2, name)), result(1), result(2)],
+        "text_beside_call": [calling(word, call(1)), result(1)],
+        "result": [calling("", call(1)), result(1, word)],
+    }
+    chats = {
+        name: (question, *middle, answer, {"role": "user", "content": "bye"})
+        for name, middle in middles.items()
+    }
+    chats["open_loop"] = ({"role": "system", "content": word}, question, *middles["result"])
+    return [
+        Conversation(f"{shape}-{word}", shape, messages, (), frozenset()) for shape, messages in chats.items()
+    ]
+
+
+@pytest.mark.parametrize("name", ["smollm2", "gpt-oss", "llama-3.1", "mistral-nemo-tekken", "phi-3-mini"])
+def test_a_lost_word_is_not_found_again_in_the_frame(opened: Callable[[str], Opened], name: str) -> None:
+    """A dropped call `a` is not in the prompt because `assistant` is; numbers that lose their owner are."""
+    comparison = Comparison(*opened(name))
+    for word in WORDS:
+        for item in _with_word(word):
+            comparison.compare(item)
+    assert comparison.out.faults == []

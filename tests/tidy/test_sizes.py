@@ -13,10 +13,9 @@ MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 
 FILES = {
-    "encoding/tracked_template.py": 321,
-    "steps/frame.py": 438,
-    "steps/frame_turn.py": 315,
-    "steps/seal.py": 315,
+    "steps/frame.py": 439,
+    "steps/frame_turn.py": 341,
+    "steps/seal.py": 326,
 }
 FUNCTIONS = {"values/reasons.py:_rows": 107}
 PARAMETERS = {

@@ -1,0 +1,468 @@
+"""D04..D08, D10, D12, D17, D20: what belongs to one bundle's template and tokenizer, and to no other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.planner import Planner
+from planner.steps.frame_turn import arguments_for, call_alias
+from planner.values.digest import final_input_digest
+from planner.values.plan import Plan, Refusal
+from planner.values.profile import TemplateProfile
+from planner.values.reasons import PlannerFault
+from planner.values.request import CurrentRequest, Options, PlanRequest
+from planner.values.turn import Message, ToolResult, Turn
+from planner.wire.dump import event_fields
+from tests.cases.common import (
+    QWEN,
+    case,
+    check,
+    expect_kept,
+    expect_refused,
+    limits,
+    planner_of,
+    removed_turns,
+    request_of,
+    turn_of,
+)
+from tests.laws.common import plan_with
+from tests.strategies import summary_of
+from tests.support.cases import as_chat
+from tests.support.reference import ReferenceBundle
+from tests.support.toy import ToyBundle
+
+Reference = Callable[[str], ReferenceBundle]
+PLANNER = planner_of(QWEN)
+WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
+
+
+def _on(bundle_dir: Path, name: str) -> Planner:
+    if not (bundle_dir / name).is_dir():
+        pytest.skip(f"the shared data has no folder {name}")
+    return planner_of(bundle_dir / name)
+
+
+def _accepted(answer: Plan | Refusal) -> Plan:
+    assert isinstance(answer, Plan), answer
+    return answer
+
+
+def _text(answer: Plan, planner: Planner = PLANNER) -> str:
+    """Return the prompt as its ids say it: a plan in ids mode need not carry the text."""
+    return answer.prompt or planner.encoder().bundle.engine.decode(answer.ids)
+
+
+def test_D04_the_begin_token_stands_exactly_once(shared_dir: Path, bundle_dir: Path, tmp_path: Path) -> None:
+    """Llama 3.1: one begin-of-text id, though the tokenizer would add another one by itself."""
+    one = case(shared_dir, "D04")
+    planner = _on(bundle_dir, "llama-3.1")
+    request = request_of(one.input, one.budget, planner.bundle_id)
+    answer = expect_kept(planner.plan(request), one.expected["keep"], request)
+    bos = 128_000
+    check("D04", "the plan's ids start with exactly one", bos == answer.ids[0] and 1 == answer.ids.count(bos))
+    check("D04", "total in the ledger equals len(ids)", len(answer.ids) == answer.account.input_tokens)
+    spelled = replace(request, request=replace(request.request, text="<|begin_of_text|>hello, how are you?"))
+    forged = _accepted(planner.plan(spelled))
+    check("D04", "a text whose first characters spell", 1 == forged.ids.count(bos) and 1 == forged.receipt.neutralised)
+    bare = _without_begin(bundle_dir / "llama-3.1", tmp_path / "bare")
+    other = Planner(bare)
+    added = _accepted(other.plan(replace(request, model_bundle_id=other.bundle_id)))
+    check("D04", "for a bundle whose template prints no marker", bos == added.ids[0] and 1 == added.ids.count(bos))
+
+
+def _without_begin(source: Path, target: Path) -> Path:
+    """Copy a folder whose tokenizer adds its begin token; only its template no longer writes it."""
+    shutil.copytree(source, target)
+    path = target / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["chat_template"] = config["chat_template"].replace("bos_token + content", "content")
+    assert "bos_token" not in config["chat_template"]
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return target
+
+
+def test_D04_measured_sizes_are_the_references(shared_dir: Path, bundle_dir: Path, reference: Reference) -> None:
+    """The ids are transformers' own render, encoded once without further special tokens."""
+    one = case(shared_dir, "D04")
+    for name in ("llama-3.1", "gemma-3"):
+        planner = _on(bundle_dir, name)
+        answer = _accepted(planner.plan(request_of(one.input, one.budget, planner.bundle_id)))
+        messages, tools = as_chat(one.input)
+        assert reference(name).ids(messages, tools) == answer.ids.tolist()
+
+
+def test_D04a_gemma_has_one_begin_token(shared_dir: Path, bundle_dir: Path) -> None:
+    """Exactly one id 2, at the front."""
+    planner = _on(bundle_dir, "gemma-3")
+    one = case(shared_dir, "D04")
+    answer = _accepted(planner.plan(request_of(one.input, one.budget, planner.bundle_id)))
+    check("D04", "exactly one id 2 at the front", 2 == answer.ids[0] and 1 == answer.ids.count(2))
+    assert 15 == len(answer.ids)
+
+
+@pytest.mark.parametrize("name", ["mistral-nemo", "mistral-v3-spm"])
+def test_D05_restricted_call_ids_are_mapped_by_a_fixed_rule(shared_dir: Path, bundle_dir: Path, name: str) -> None:
+    """Both stored ids begin with the same nine usable characters; their aliases differ and are counted."""
+    one = case(shared_dir, "D05")
+    planner = planner_of(name) if name == "mistral-nemo" else _on(bundle_dir, name)
+    request = request_of(one.input, one.budget, planner.bundle_id)
+    answer = expect_kept(planner.plan(request), one.expected["keep_if_accepted"], request)
+    stored = ["call_1740241912345", "call_1740249999999"]
+    aliases = [call_alias(call_id) for call_id in stored]
+    assert all(re.fullmatch("[0-9A-Za-z]{9}", alias) for alias in aliases)
+    again = _accepted(planner.plan(request))
+    kept_ids = [call.id for turn in request.turns for message in turn.messages for call in message.tool_calls]
+    check("D05", "if accepted: ids are mapped by a fixed rule",
+          aliases[0] != aliases[1] and all(_text(answer, planner).count(alias) >= 1 for alias in aliases)
+          and not any(call_id in _text(answer, planner) for call_id in stored)
+          and again.ids == answer.ids and kept_ids == stored)  # fmt: skip
+    check("D05", "the library itself does not notice the collision", 2 == answer.receipt.aliased_call_ids)
+    same = replace(request, turns=tuple(_renamed(turn, "aaaaaaaa1") for turn in request.turns[:1]))
+    assert 0 == _accepted(planner.plan(same)).receipt.aliased_call_ids
+    refusing = _on(bundle_dir, "llama-2-spm")
+    refused = refusing.plan(replace(request, model_bundle_id=refusing.bundle_id, policy=(), tools=()))
+    check("D05", "if refused: no bare template exception",
+          isinstance(refused, Refusal) and refused.reason.startswith("template_drops:"))  # fmt: skip
+    on_qwen = replace(request, model_bundle_id=QWEN)
+    renamed = replace(on_qwen, turns=tuple(_renamed(turn, turn.id) for turn in request.turns))
+    plain = _accepted(PLANNER.plan(on_qwen))
+    check("D05", "a bundle without the rule (qwen3)",
+          0 == plain.receipt.aliased_call_ids and _accepted(PLANNER.plan(renamed)).ids == plain.ids)  # fmt: skip
+
+
+def _renamed(turn: Turn, call_id: str) -> Turn:
+    messages = []
+    for message in turn.messages:
+        calls = tuple(replace(call, id=call_id) for call in message.tool_calls)
+        result = message.tool_result and replace(message.tool_result, call_id=call_id)
+        messages.append(replace(message, tool_calls=calls, tool_result=result))
+    return replace(turn, messages=tuple(messages))
+
+
+def _with_arguments(shared: Path, arguments: Any) -> PlanRequest:
+    one = case(shared, "D06")
+    given = json.loads(json.dumps(one.input))
+    given["history"][0]["messages"][1]["tool_calls"][0]["function"]["arguments"] = arguments
+    return request_of(given, one.budget)
+
+
+def test_D06_every_storage_form_of_arguments_is_measured(shared_dir: Path, reference: Reference) -> None:
+    """Seven forms of the same call, each counted as it will be sent; qwen3 prints strings as they came."""
+    one = case(shared_dir, "D06")
+    sizes = one.expected["measured_qwen3_raw_template"]
+    answers = {}
+    for form, arguments in one.input["argument_variants"].items():
+        request = _with_arguments(shared_dir, arguments)
+        answers[form] = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    check("D06", "for every variant the ledger total equals",
+          all(len(answer.ids) == answer.account.input_tokens for answer in answers.values()))  # fmt: skip
+    check("D06", "if the planner normalises", answers["object"].ids == answers["string, same spacing"].ids)
+    as_object = TemplateProfile("0" * 64, text_arguments="object")
+    check("D06", "if it does not: counts may differ exactly as measured",
+          sizes == {form: len(answer.ids) for form, answer in answers.items()}
+          and arguments_for('{"city":"Lyon"}', as_object) == {"city": "Lyon"})  # fmt: skip
+    check("D06", "the non-JSON string is either passed",
+          "city=Lyon" in _text(answers["string, not JSON"])
+          and arguments_for("city=Lyon", as_object) == "city=Lyon")  # fmt: skip
+    check("D06", "non-ASCII stays readable",
+          all("苏州" in _text(answers[form]) for form in ("object, non-ASCII", "string, raw non-ASCII"))
+          and "\\u" not in _text(answers["object, non-ASCII"]))  # fmt: skip
+    given = json.loads(json.dumps(one.input))
+    given["history"][0]["messages"][1]["tool_calls"][0]["function"]["arguments"] = {"city": "苏州", "days": 2}
+    messages, tools = as_chat(given)
+    assert reference(QWEN).ids(messages, tools) == answers["object, non-ASCII"].ids.tolist()
+
+
+def test_D07_two_user_messages_are_both_there_or_refused(shared_dir: Path, bundle_dir: Path) -> None:
+    """qwen3 takes them; gemma-3 raises, so the plan is refused and the concession is named."""
+    one = case(shared_dir, "D07")
+    texts = [message["content"] for message in one.input["request"]["messages"]]
+    answer = PLANNER.plan(request_of(one.input, one.budget))
+    accepted = expect_kept(answer, one.expected["keep_if_accepted"], request_of(one.input, one.budget))
+    assert one.expected["measured"]["qwen3"] == len(accepted.ids)
+    gemma = _on(bundle_dir, "gemma-3")
+    request = request_of(one.input, one.budget, gemma.bundle_id)
+    refused = gemma.plan(request)
+    joined = _accepted(gemma.plan(replace(request, options=Options(concessions=("join_same_role",)))))
+    check("D07", "both user texts are in the ids",
+          all(text in gemma.encoder().bundle.engine.decode(joined.ids) for text in texts)
+          and all(text in PLANNER.encoder().bundle.engine.decode(accepted.ids) for text in texts))  # fmt: skip
+    check("D07", "if the adapter merges them", "\n\n".join(texts) in _text(joined, gemma)
+          and ("join_same_role",) == tuple(use.name for use in joined.receipt.concessions)
+          and joined.account.input_tokens == len(joined.ids))  # fmt: skip
+    check("D07", "no fake assistant message", 1 == _text(joined, gemma).count("<start_of_turn>model")
+          and 1 == _text(accepted).count("<|im_start|>assistant"))  # fmt: skip
+    check("D07", "no bare template exception", isinstance(refused, Refusal)
+          and ("template_refuses_shape", "join_same_role") == (refused.reason, refused.advice.concession)
+          and "R1" in refused.detail)  # fmt: skip
+
+
+def test_D07a_the_check_is_made_on_the_final_list(bundle_dir: Path) -> None:
+    """An interrupted turn before the request: gemma refuses both lists, qwen3 carries both, cut or whole."""
+    turns = (
+        Turn("T1", 1, "completed", (Message("user", text="first " * 40), Message("assistant", text="yes"))),
+        Turn("T2", 2, "completed", (Message("user", text="interrupted"),)),
+    )
+    gemma = _on(bundle_dir, "gemma-3")
+    for planner in (gemma, PLANNER):
+        request = PlanRequest(planner.bundle_id, CurrentRequest(id="R1", text="go on"), turns=turns,
+                              max_input_tokens=60, reserved_output_tokens=0, safety_margin_tokens=0)  # fmt: skip
+        allowed = replace(request, options=Options(concessions=("join_same_role",)))
+        cut = _accepted(planner.plan(allowed))
+        assert {"turn/T1": "over_budget"} == removed_turns(cut)
+        answer = planner.plan(request)
+        refused = isinstance(answer, Refusal) and ("template_refuses_shape", "turn R1" in answer.detail) == (
+            answer.reason, True)  # fmt: skip
+        check("D07", "eviction must not create a list", refused if planner is gemma else answer.accepted)
+    # Once the interrupted turn is gone too, the final list is one the template takes.
+    alone = PlanRequest(gemma.bundle_id, CurrentRequest(id="R1", text="go on"), turns=turns,
+                        max_input_tokens=12, reserved_output_tokens=0, safety_margin_tokens=0)  # fmt: skip
+    assert ("turn/R1", "request/R1") == _accepted(gemma.plan(alone)).kept
+
+
+def test_D07b_a_summary_after_a_tool_flow_is_no_user_message_of_its_own(shared_dir: Path) -> None:
+    """The state block opens the next user message, fenced and labelled, so strict alternation still holds."""
+    strict = Planner(ToyBundle("strict", "char", longest_token_bytes=None))
+    flow = turn_of(case(shared_dir, "D06").input["history"][0] | {"id": "T0", "sequence": 1})
+    flow = replace(flow, messages=_renamed(flow, "c1").messages)
+    told = Turn("T1", 2, "completed", (Message("user", id="u1", text="note " * 60), Message("assistant", text="yes")))
+    asked = Turn("T2", 3, "completed", (Message("user", id="u2", text="and then"), Message("assistant", text="no")))
+    for planner in (strict, PLANNER):
+        request = PlanRequest(planner.bundle_id, CurrentRequest(id="R1", text="go on"), turns=(flow, told, asked),
+                              max_input_tokens=10_000, reserved_output_tokens=0, safety_margin_tokens=0)  # fmt: skip
+        summary = summary_of("s0", (told,), "The user took notes.")
+        whole = _accepted(planner.plan(request))
+        room = len(whole.ids) - 5
+        answer = _accepted(plan_with(planner.encoder(), replace(request, max_input_tokens=room), (summary,)))
+        assert ("turn/T0", "summary/s0", "turn/T2") == answer.kept[:3]
+        opener = "<|user|>" if planner is strict else "<|im_start|>user\n"
+        block = opener + "[conversation state: written by the application]"
+        check("D07", "the role under which the adapter renders a summary",
+              1 == _text(answer, planner).count(block) and "system" not in _text(answer, planner).split(block)[1]
+              and "The user took notes.\n[end of conversation state]\nand then" in _text(answer, planner))  # fmt: skip
+        without = plan_with(planner.encoder(), replace(request, turns=(flow, asked), max_input_tokens=room), ())
+        doubled = Turn("T3", 4, "completed", (Message("user", id="u3", text="hm"),))
+        blocked = plan_with(
+            planner.encoder(), replace(request, turns=(*request.turns, doubled), max_input_tokens=room), (summary,)
+        )
+        check("D07", "the same list with the summary removed",
+              without.accepted and blocked.accepted == (planner is PLANNER))  # fmt: skip
+
+
+def test_D08_null_missing_and_empty_content_are_one(shared_dir: Path, bundle_dir: Path) -> None:
+    """Three storage forms, the same ids on every bundle that carries calls; the letters None appear nowhere."""
+    one = case(shared_dir, "D08")
+    for planner in (PLANNER, _on(bundle_dir, "llama-3.1"), planner_of("reference")):
+        answers, requests = [], []
+        for form in (None, "missing", ""):
+            given = json.loads(json.dumps(one.input))
+            message = given["history"][0]["messages"][1]
+            message.pop("content")
+            if form != "missing":
+                message["content"] = form
+            requests.append(request_of(given, one.budget, planner.bundle_id))
+            answers.append(expect_kept(planner.plan(requests[-1]), one.expected["keep"], requests[-1]))
+        check("D08", "null, a missing key and the empty string", answers[0].ids == answers[1].ids == answers[2].ids)
+        check("D08", "the letters None", not any("None" in _text(answer, planner) for answer in answers))
+        stored = [request.turns[0].messages[1].text for request in requests]
+        check("D08", "the ledger stores what came in", [None, None, ""] == stored)
+    bare = replace(request_of(one.input, one.budget), tools=())
+    assert 65 == len(_accepted(PLANNER.plan(bare)).ids)
+
+
+def test_D08a_an_empty_request_is_a_typed_refusal(shared_dir: Path) -> None:
+    """No index error, and T1's user message does not become the question."""
+    request = request_of(case(shared_dir, "D08").input, WIDE)
+    refused = PLANNER.plan(replace(request, request=replace(request.request, text="")))
+    check("D08", "no index error", "invalid-input" == expect_refused(refused, "invalid-input").reason
+          and "$.request.text" in refused.detail)  # fmt: skip
+
+
+@pytest.mark.parametrize("result", ["", "0"])
+def test_D08b_a_falsy_result_is_a_result(shared_dir: Path, result: str) -> None:
+    """The turn is complete: it is kept, and its result stands where it belongs."""
+    request = request_of(case(shared_dir, "D08").input, WIDE)
+    turn = request.turns[0]
+    falsy = Message("tool", tool_result=ToolResult("c9", result))
+    turn = replace(turn, messages=(*turn.messages[:2], falsy, turn.messages[3]))
+    answer = PLANNER.plan(replace(request, turns=(turn,)))
+    check("D08", "a falsy result still counts", answer.accepted and "turn/T1" in answer.receipt.kept
+          and f"<tool_response>\n{result}\n</tool_response>" in _text(_accepted(answer)))  # fmt: skip
+
+
+def test_D10_only_what_the_template_keeps_is_counted(shared_dir: Path, reference: Reference) -> None:
+    """A stored answer with a thinking block costs what the same answer without it costs."""
+    one = case(shared_dir, "D10")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    measured = one.expected["measured_qwen3"]
+    turn = request.turns[0]
+    clean = replace(turn, messages=(turn.messages[0], replace(turn.messages[1], text="Take line 4.")))
+    same = _accepted(PLANNER.plan(replace(request, turns=(clean,))))
+    check("D10", "historyTokens reflects the stripped answer",
+          same.account.history_tokens == answer.account.history_tokens < measured["stored_answer_alone"])  # fmt: skip
+    messages, tools = as_chat(one.input)
+    check("D10", "one encoding of the whole framed list",
+          reference(QWEN).ids(messages, tools) == answer.ids.tolist() and measured["actual"] == len(answer.ids))  # fmt: skip
+    check("D10", "same result as if the stored answer", same.ids == answer.ids)
+
+
+def test_D10a_thinking_of_the_open_turn_is_counted(shared_dir: Path) -> None:
+    """After the last user message the template keeps the thinking, so it is in ids and account."""
+    one = case(shared_dir, "D10")
+    request = request_of(one.input, WIDE)
+    thought = "Let me weigh the two bus lines again. " * 5
+    call = {"id": "c1", "type": "function", "function": {"name": "buses", "arguments": {"to": "harbour"}}}
+    own = {
+        "id": "R2", "sequence": 9, "state": "open",
+        "messages": [
+            {"role": "user", "content": "Check the times."},
+            {"role": "assistant", "content": "", "reasoning_content": thought, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "18:05"},
+        ],
+    }  # fmt: skip
+    opened = replace(request, turns=(*request.turns, turn_of(own)), request=CurrentRequest(id="R2", turn_id="R2"))
+    answer = _accepted(PLANNER.plan(opened))
+    spoken = turn_of(own)
+    bare = replace(spoken, messages=(spoken.messages[0], replace(spoken.messages[1], reasoning=None), spoken.messages[2]))
+    without = _accepted(PLANNER.plan(replace(opened, turns=(*request.turns, bare))))
+    check("D10", "thinking after the last user message", thought.strip() in _text(answer)
+          and answer.account.open_turn_tokens - without.account.open_turn_tokens > 30)  # fmt: skip
+
+
+def test_D10b_a_template_switch_is_part_of_the_plan(shared_dir: Path) -> None:
+    """enable_thinking false adds four tokens of framing, and the request is another one."""
+    request = request_of(case(shared_dir, "D10").input, WIDE)
+    plain = _accepted(PLANNER.plan(request))
+    silent = _accepted(PLANNER.plan(replace(request, template_options={"enable_thinking": False})))
+    check("D10", "the empty thinking scaffold",
+          4 == silent.account.framing_tokens - plain.account.framing_tokens == len(silent.ids) - len(plain.ids)
+          and silent.receipt.request_digest != plain.receipt.request_digest
+          and silent.receipt.cache_key != plain.receipt.cache_key)  # fmt: skip
+
+
+def test_D12_a_late_system_message_is_data_in_its_place(shared_dir: Path, bundle_dir: Path) -> None:
+    """Where the template carries it, it stands in its turn; elsewhere the plan is refused with the turn id."""
+    one = case(shared_dir, "D12")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep_if_accepted"], request)
+    assert one.expected["measured"]["qwen3"] == len(answer.ids)
+    gone = _accepted(PLANNER.plan(replace(request, **limits({"inputLimit": 40, "reservedOutput": 0, "safetyMargin": 0}))))
+    check("D12", "role system inside history", ("policy/P1", "turn/R1", "request/R1") == gone.kept
+          and {"turn/T1..turn/T2": "over_budget"} == removed_turns(gone))  # fmt: skip
+    reminder = request.turns[1].messages[0].text or "-"
+    places = [_text(answer).index(text) for text in ("There were none.", reminder, "Is the build folder empty?")]
+    check("D12", "if accepted the reminder's text is in the ids", sorted(places) == places
+          and reminder in PLANNER.encoder().bundle.engine.decode(answer.ids))  # fmt: skip
+    gemma = _on(bundle_dir, "gemma-3")
+    refused = gemma.plan(replace(request, model_bundle_id=gemma.bundle_id))
+    check("D12", "no bare template exception", isinstance(refused, Refusal)
+          and ("role_not_supported", True) == (refused.reason, "turn T2" in refused.detail))  # fmt: skip
+
+
+def test_D12a_a_developer_message_is_never_lost(shared_dir: Path, bundle_dir: Path) -> None:
+    """qwen3's template renders the developer role to nothing: refused; where it is carried, it is there."""
+    request = request_of(case(shared_dir, "D12").input, WIDE)
+    turn = request.turns[1]
+    turn = replace(turn, messages=(replace(turn.messages[0], role="developer"), *turn.messages[1:]))
+    request = replace(request, turns=(request.turns[0], turn))
+    reminder = turn.messages[0].text or "-"
+    refused = PLANNER.plan(request)
+    assert isinstance(refused, Refusal)
+    assert ("role_not_supported", True) == (refused.reason, "turn T2" in refused.detail)
+    for name in ("llama-3.1", "gemma-3", "gpt-oss"):
+        planner = _on(bundle_dir, name)
+        answer = planner.plan(replace(request, model_bundle_id=planner.bundle_id))
+        check("D12", "never accepted with the text missing", isinstance(answer, Refusal)
+              or reminder in planner.encoder().bundle.engine.decode(answer.ids))  # fmt: skip
+
+
+def test_D12b_the_older_turn_leaves_whatever_roles_it_holds(shared_dir: Path) -> None:
+    """T1 goes first; a newer turn is not outranked by the one with a system message."""
+    one = next(variant for variant in case(shared_dir, "D12").variants if variant["id"] == "D12b")
+    request = request_of(case(shared_dir, "D12").input, one["budget"])
+    answer = expect_kept(PLANNER.plan(request), one["expected"]["keep_if_accepted"], request)
+    turns = (replace(request.turns[1], sequence=1), replace(request.turns[0], sequence=2))
+    swapped = _accepted(PLANNER.plan(replace(request, turns=turns, max_input_tokens=188)))
+    check("D12", "T1, the older turn, is removed", {"turn/T1": "over_budget"} == removed_turns(answer)
+          and {"turn/T2": "over_budget"} == removed_turns(swapped))  # fmt: skip
+
+
+def test_D17_every_script_is_counted_by_the_bundles_own_tokenizer(shared_dir: Path, bundle_dir: Path) -> None:
+    """Six scripts, three tokenizers, the measured counts; the plan keeps T2 and T3."""
+    one = case(shared_dir, "D17")
+    request = request_of(one.input, one.budget)
+    answer = expect_kept(PLANNER.plan(request), one.expected["keep"], request)
+    measured = one.expected["measured"]
+    assert measured["qwen3_plan"]["T2_T3"] == len(answer.ids)
+    assert {"turn/T1": "over_budget"} == removed_turns(answer)
+    planners = {"qwen3": PLANNER, "llama3_1": _on(bundle_dir, "llama-3.1"), "gemma3": _on(bundle_dir, "gemma-3")}
+    wrong = [
+        (name, family)
+        for name, text in one.input["texts_to_count"].items()
+        for family, planner in planners.items()
+        if len(planner.encoder().bundle.engine.encode(text).ids) != measured["texts"][name][family]
+    ]
+    check("D17", "every count is the bundle's own tokenizer's", [] == wrong)
+    sizes = {family: len(_accepted(planner.plan(replace(
+        request, model_bundle_id=planner.bundle_id, **limits(WIDE)))).ids) for family, planner in planners.items()}  # fmt: skip
+    digests = {planner.encoder().bundle.manifest.digest for planner in planners.values()}
+    check("D17", "no count may be reused", 3 == len(set(sizes.values())) == len(digests) and 559 == sizes["qwen3"])
+    texts = [message.text or "" for turn in request.turns[1:] for message in turn.messages]
+    check("D17", "no message is cut inside a character",
+          all(text in PLANNER.encoder().bundle.engine.decode(answer.ids) for text in texts))  # fmt: skip
+
+
+def test_D18_and_D17_share_no_estimate(shared_dir: Path) -> None:
+    """The sum of all lines is the number of ids for each script alone as a question."""
+    one = case(shared_dir, "D17")
+    base = request_of(one.input, WIDE)
+    for text in one.input["texts_to_count"].values():
+        answer = _accepted(PLANNER.plan(replace(base, turns=(), request=CurrentRequest(id="R1", text=text))))
+        assert len(answer.ids) == sum(event_fields(answer.account).values())
+
+
+def test_D20_a_count_belongs_to_its_bundle(shared_dir: Path, bundle_dir: Path, reference: Reference) -> None:
+    """Switched to llama and back: encoded anew, and the first plan comes again byte for byte."""
+    one = case(shared_dir, "D20")
+    request = request_of(one.input, one.budget)
+    first = _accepted(PLANNER.plan(request))
+    sizes = one.expected["measured"]
+    assert sizes["all_turns"]["qwen3"] == len(first.ids)
+    llama = _on(bundle_dir, "llama-3.1")
+    second = _accepted(llama.plan(replace(request, model_bundle_id=llama.bundle_id)))
+    other = llama.encoder().bundle.manifest
+    check("D20", "step 3: rejected as belonging to another",
+          first.receipt.bundle_digest not in (None, other.digest)
+          and final_input_digest(other.digest, first.ids) != first.receipt.final_input_digest
+          and final_input_digest(first.receipt.bundle_digest or "", first.ids) == first.receipt.final_input_digest)  # fmt: skip
+    messages, tools = as_chat(one.input)
+    check("D20", "step 4: everything is encoded anew",
+          reference("llama-3.1").ids(messages, tools) == second.ids.tolist()
+          and (llama.bundle_id, other.digest) == (second.receipt.model_bundle_id, second.receipt.bundle_digest))  # fmt: skip
+    back = _accepted(PLANNER.plan(request))
+    check("D20", "step 5: same ids and same digest",
+          back.ids == first.ids and back.receipt == first.receipt)  # fmt: skip
+    with pytest.raises(PlannerFault) as fault:
+        PLANNER.plan(replace(request, model_bundle_id="qwen3-0.7b"))
+    check("D20", "an unknown modelBundleId", "bundle_not_found" == fault.value.code)
+
+
+def test_D20a_the_smaller_count_keeps_more(shared_dir: Path, bundle_dir: Path) -> None:
+    """One request, a limit between two bundles' sizes: one keeps five turns, the other drops T1."""
+    one = next(variant for variant in case(shared_dir, "D20").variants if variant["id"] == "D20a")
+    request = request_of(case(shared_dir, "D20").input, one["budget"])
+    gemma = _on(bundle_dir, "gemma-3")
+    small = _accepted(gemma.plan(replace(request, model_bundle_id=gemma.bundle_id)))
+    large = _accepted(PLANNER.plan(request))
+    check("D20", "the bundle with the smaller count", {} == removed_turns(small)
+          and {"turn/T1": "over_budget"} == removed_turns(large)
+          and (640, 669) == (len(small.ids), len(large.ids)))  # fmt: skip
