@@ -22,7 +22,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.chat import Chat
-
 from planner.bundles.open import open_bundle
 from planner.conversation import Conversation
 from planner.planner import Planner

@@ -27,9 +27,7 @@ class Chat:
         return " ".join(self._random.choice(_WORDS) for _ in range(words))
 
     def _tool(self, index: int) -> dict[str, Any]:
-        properties = {
-            f"field_{place}": {"type": "string", "description": self.text(6)} for place in range(3)
-        }
+        properties = {f"field_{place}": {"type": "string", "description": self.text(6)} for place in range(3)}
         return {
             "type": "function",
             "function": {

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from planner.encoding.encoder import Encoder
-from planner.pipeline import Job, Stores, refuse, run
+from planner.pipeline import Job, Stores, run
+from planner.steps.answer import refused
 from planner.steps.recall import own_turn
 from planner.steps.seal import Sealing
 from planner.values.check import check_frame, check_question, check_turn
@@ -85,9 +86,7 @@ class Conversation:
             if found is None or found.id != turn.id or found.sequence != turn.sequence:
                 raise RefusalSignal("invalid-input", "$.turns: no turn of this id and sequence")
             if found.state != turn.state and not may_become(found.state, turn.state):
-                raise RefusalSignal(
-                    "invalid-input", f"$.turns[{index}].state: not allowed after {found.state}"
-                )
+                raise RefusalSignal("invalid-input", f"$.turns[{index}].state: not allowed after {found.state}")
             old = frozenset(message.id for message in found.messages if message.id)
             self._admit(turn, f"$.turns[{index}]", old)
             later = self._all[index + 1 :]
@@ -150,7 +149,7 @@ class Conversation:
             self._check_question(request)
             check_supported_frame(request)
         except RefusalSignal as signal:
-            return refuse(Sealing(request, None, None, self._digest_key), signal)
+            return refused(Sealing(request, None, None, self._digest_key), signal)
         turns = (self._chains[-1] if self._chains else TurnChain()).value()
         sealing = Sealing(
             request,
@@ -161,7 +160,7 @@ class Conversation:
         try:
             history = self._history(request)
         except RefusalSignal as signal:
-            return refuse(sealing, signal)
+            return refused(sealing, signal)
         return run(Job(request, history, self._encoder, sealing, self._stores_for(request)))
 
     def _check_question(self, request: PlanRequest) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from planner.conversation import Conversation
 from planner.encoding.encoder import Encoder
-from planner.pipeline import Job, Stores, refuse, run
+from planner.pipeline import Job, Stores, run
+from planner.steps.answer import refused
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
 from planner.values.account import Account
@@ -118,11 +119,9 @@ class Planner:
 
             made = PlanRequest(model_bundle_id=bundle or self.bundle_id)
             try:
-                request = request_from_chat(
-                    messages or (), tools, model_bundle_id=bundle or self.bundle_id, **fields
-                )
+                request = request_from_chat(messages or (), tools, model_bundle_id=bundle or self.bundle_id, **fields)
             except RefusalSignal as signal:
-                return self._tell(refuse(Sealing(made, None, None, self._digest_key), signal))
+                return self._tell(refused(Sealing(made, None, None, self._digest_key), signal))
         return self._plan(request)
 
     def _plan(self, request: PlanRequest) -> Plan | Refusal:
@@ -130,14 +129,14 @@ class Planner:
             check_request(request)
             check_supported(request)
         except RefusalSignal as signal:
-            return self._tell(refuse(Sealing(request, None, None, self._digest_key), signal))
+            return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))
         encoder = self.encoder(request.model_bundle_id)
         turns = chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value()
         sealing = Sealing(request, encoder.bundle.manifest, request_digest(request, turns), self._digest_key)
         try:
             history = recall(request)
         except RefusalSignal as signal:
-            return self._tell(refuse(sealing, signal))
+            return self._tell(refused(sealing, signal))
         return self._tell(run(Job(request, history, encoder, sealing, Stores())))
 
     def _tell(self, answer: Plan | Refusal) -> Plan | Refusal:

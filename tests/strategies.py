@@ -17,7 +17,7 @@ from planner.values.summary import SummaryRecord, SummaryState
 from planner.values.turn import Message, ToolCall, ToolResult, Turn, TurnState
 
 CONTROL_TEXTS = ("<|end|>", "<|user|>", "<|", "|>", "<|im_end|>", "<think>", "<tool_call>")
-_WORDS = ("a", "be", "sea", "note", "rain", "12", "é", "中文", "🙂", "\n", "  ", "{\"k\": 1}", *CONTROL_TEXTS)
+_WORDS = ("a", "be", "sea", "note", "rain", "12", "é", "中文", "🙂", "\n", "  ", '{"k": 1}', *CONTROL_TEXTS)
 TEXT = st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join)
 SOME_TEXT = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=12).map(" ".join).filter(str.strip)
 PLAIN_TEXT = st.text("abcdefghij ", min_size=1, max_size=40).filter(str.strip)

@@ -38,9 +38,7 @@ _KEYS = {
     "assistant": frozenset({"role", "content", "tool_calls", *_REASONING}),
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
 }
-_EMPTY_KEYS = frozenset(
-    {"name", "refusal", "audio", "function_call", "annotations", "tool_calls", *_REASONING}
-)
+_EMPTY_KEYS = frozenset({"name", "refusal", "audio", "function_call", "annotations", "tool_calls", *_REASONING})
 """Client libraries write these with null or an empty list for nothing; with a value they are refused."""
 
 
@@ -190,9 +188,7 @@ def _message(message: Mapping[str, Any], path: str, message_id: str) -> Message:
         call_id = message.get("tool_call_id")
         if not is_id(call_id):
             invalid(f"{path}.tool_call_id", ID_RULE)
-        return Message(
-            role, message_id, tool_result=ToolResult(call_id, _result_text(content, f"{path}.content"))
-        )
+        return Message(role, message_id, tool_result=ToolResult(call_id, _result_text(content, f"{path}.content")))
     text, parts = _content(content, f"{path}.content")
     if role != "assistant":
         return Message(role, message_id, text=text, parts=parts)

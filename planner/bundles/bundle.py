@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from planner.bundles.digest import text_digest
+from planner.bundles.digest import bundle_digest, text_digest
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.loaded import Loaded
 from planner.values.bundle import Engine, Manifest
@@ -43,6 +43,16 @@ class FolderBundle:
         self._lock = threading.RLock()
 
     @property
+    def makes_manifest(self) -> bool:
+        """Whether the manifest is made from the files, not stated by a bundle.json."""
+        return self._make_manifest is not None
+
+    def encode_whole(self) -> None:
+        """Put the manifest made for a folder into encode mode `whole`: another mode is another bundle."""
+        changed = replace(self.manifest, encode_mode="whole", digest="")
+        self._manifest = replace(changed, digest=bundle_digest(changed))
+
+    @property
     def parts(self) -> tuple[Loaded, FolderConfig]:
         """The tokenizer as read and the folder's configuration; loads at first use."""
         if self._parts is None:
@@ -75,9 +85,7 @@ class FolderBundle:
         """The chat template's text. Raises bundle_has_no_template."""
         template = self.parts[1].template
         if template is None:
-            raise PlannerFault(
-                "bundle_has_no_template", "the folder holds no chat template; it can only count"
-            )
+            raise PlannerFault("bundle_has_no_template", "the folder holds no chat template; it can only count")
         wanted = None if self._manifest is None else self._manifest.template_digest
         if wanted is not None and text_digest(template) != wanted:
             raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")

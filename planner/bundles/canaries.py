@@ -71,9 +71,7 @@ class Canary:
 
     def marks(self, *roles: str) -> tuple[str, ...]:
         """Return the marks of these roles, of all but reasoning where none is named."""
-        return tuple(
-            mark for mark, role in self.fields.items() if (role in roles if roles else role != "reasoning")
-        )
+        return tuple(mark for mark, role in self.fields.items() if (role in roles if roles else role != "reasoning"))
 
 
 @dataclass(slots=True)
@@ -157,9 +155,7 @@ def chat(*roles: str, tools: bool = False) -> Canary:
 def fill(canary: Canary, texts: Mapping[str, str]) -> Canary:
     """Return the canary with marks replaced by texts, wherever a whole string equals the mark."""
     messages = tuple(_filled(message, texts) for message in canary.messages)
-    return replace(
-        canary, messages=messages, tools=tuple(_filled(tool, texts) for tool in canary.tools), filled=True
-    )
+    return replace(canary, messages=messages, tools=tuple(_filled(tool, texts) for tool in canary.tools), filled=True)
 
 
 def _filled(value: Any, texts: Mapping[str, str]) -> Any:

@@ -53,9 +53,7 @@ def check_control_tokens(loaded: Loaded, manifest: Manifest) -> None:
     named.setdefault(loaded.unknown or "", ControlToken("", 0))
     unnamed = [token for token in loaded.added if token.special and token.text not in named]
     if unnamed:
-        raise PlannerFault(
-            "bundle_mismatch", f"{len(unnamed)} special tokens are missing from $.controlTokens"
-        )
+        raise PlannerFault("bundle_mismatch", f"{len(unnamed)} special tokens are missing from $.controlTokens")
 
 
 def _control_of(loaded: Loaded, text: str, index: int) -> ControlToken:
@@ -98,11 +96,7 @@ def _overlap(first: str, second: str) -> bool:
     """
     if first in second or second in first:
         return True
-    if not (second[0] in first[1:] and first[-1] in second) and not (
-        first[0] in second[1:] and second[-1] in first
-    ):
+    if not (second[0] in first[1:] and first[-1] in second) and not (first[0] in second[1:] and second[-1] in first):
         return False
     shorter = min(len(first), len(second))
-    return any(
-        first.endswith(second[:length]) or second.endswith(first[:length]) for length in range(1, shorter)
-    )
+    return any(first.endswith(second[:length]) or second.endswith(first[:length]) for length in range(1, shorter))

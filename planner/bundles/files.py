@@ -90,9 +90,7 @@ class FolderFiles:
             raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
         data = self._read_bytes(name, limit_bytes)
         if data.startswith(_LFS_HEAD):
-            raise PlannerFault(
-                "bundle_unsafe", f"{name} is a Git LFS pointer, not the file; run git lfs pull"
-            )
+            raise PlannerFault("bundle_unsafe", f"{name} is a Git LFS pointer, not the file; run git lfs pull")
         entry = FileEntry(name, len(data), sha256_hex(data))
         wanted = self._expected[name] if self._expected is not None else self.entries.get(name, entry)
         if (entry.size_bytes, entry.sha256) != (wanted.size_bytes, wanted.sha256):

@@ -121,9 +121,7 @@ def _template(
     warnings: tuple[str, ...] = ()
     if entry != "default":
         if entry not in named:
-            raise PlannerFault(
-                "manifest_invalid", f"{CONFIG} has no template of the entry the manifest names"
-            )
+            raise PlannerFault("manifest_invalid", f"{CONFIG} has no template of the entry the manifest names")
         return named[entry], entry, warnings
     inner = named.get("default")
     if inner is None and len(named) == 1:

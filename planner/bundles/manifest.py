@@ -30,9 +30,7 @@ SCHEMA_VERSION = "1.0"
 MANIFEST_FILE = "bundle.json"
 MAX_MANIFEST_BYTES = 1 << 20
 CONCESSIONS = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
-PREFIX_RULES = frozenset(
-    {"each_stretch", "each_stretch_without_space", "first_stretch", "suffix_each_stretch"}
-)
+PREFIX_RULES = frozenset({"each_stretch", "each_stretch_without_space", "first_stretch", "suffix_each_stretch"})
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,63}")
@@ -78,9 +76,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
     if top.take("schemaVersion", read_text) != SCHEMA_VERSION:
         raise invalid("$.schemaVersion", f"must be {SCHEMA_VERSION}")
     origin = top.take("origin", _origin, None)
-    rows = top.take(
-        "files", lambda rows, at: read_list(rows, at, lambda row, inner: _file(row, inner, origin))
-    )
+    rows = top.take("files", lambda rows, at: read_list(rows, at, lambda row, inner: _file(row, inner, origin)))
     entries = tuple(entry for entry, _ in rows)
     if not entries or len({entry.path.lower() for entry in entries}) != len(entries):
         raise invalid("$.files", "must name at least one file, and none twice")
@@ -105,9 +101,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         encode_mode=top.take("encodeMode", one_of(get_args(EncodeMode)), "runs"),
         prefix_space=top.take("prefixSpace", one_of(PREFIX_RULES), None),
         variables=top.take("variables", _variables, {}),
-        concessions=tuple(
-            top.take("concessions", lambda rows, at: read_list(rows, at, one_of(CONCESSIONS)), [])
-        ),
+        concessions=tuple(top.take("concessions", lambda rows, at: read_list(rows, at, one_of(CONCESSIONS)), [])),
         rewrites=tuple(top.take("rewrites", lambda rows, at: read_list(rows, at, matching(_ID)), [])),
         control_tokens=tuple(top.take("controlTokens", lambda rows, at: read_list(rows, at, _control), [])),
         longest_token_bytes=top.take("longestTokenBytes", read_positive, None),
@@ -142,8 +136,7 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
     }  # fmt: skip
     value |= {"runtime": manifest.runtime, "contextTokens": manifest.context_tokens}
     value["tiers"] = [
-        {"id": tier.id, "maxInputTokens": tier.max_input_tokens, "validTo": tier.valid_to}
-        for tier in manifest.tiers
+        {"id": tier.id, "maxInputTokens": tier.max_input_tokens, "validTo": tier.valid_to} for tier in manifest.tiers
     ]
     value |= {
         "reservedOutputTokens": manifest.reserved_output_tokens,

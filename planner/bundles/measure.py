@@ -94,9 +94,7 @@ def _roles(subject: Subject) -> dict[str, Any]:
             subject.carries(subject.chat("user", "user"), "user"),
             subject.carries(subject.chat("user", "user", "assistant", "user"), "user"),
         ),
-        "neighbouring_assistants": subject.carries(
-            subject.chat("user", "assistant", "assistant", "user"), "assistant"
-        ),
+        "neighbouring_assistants": subject.carries(subject.chat("user", "assistant", "assistant", "user"), "assistant"),
         "assistant_first": subject.carries(subject.chat("assistant", "user"), "assistant"),
     }
 

@@ -82,11 +82,7 @@ def _write(subject: Subject, kinds: Sequence[Kind]) -> Grown:
         _play(pen, kind)
         opened = "".join(letter for letter in kind if letter.isupper())
         if opened:
-            waiting = (
-                before
-                + 1
-                + _length(pen.messages[before + 1 :], len(opened.replace("R", "").replace("T", "")))
-            )
+            waiting = before + 1 + _length(pen.messages[before + 1 :], len(opened.replace("R", "").replace("T", "")))
         turns.append(tuple(pen.messages[before:]))
         asked.append(tuple(pen.messages[before:waiting]))
     return Grown(head, tuple(turns), tuple(asked), tuple(starts), TOOLS if tools else ())
@@ -118,9 +114,7 @@ def _length(messages: Sequence[Message], loops: int) -> int:
     return len(messages)
 
 
-def _generation_prompt(
-    subject: Subject, chats: Sequence[Grown]
-) -> Literal["appended", "ignored", "rewrites"]:
+def _generation_prompt(subject: Subject, chats: Sequence[Grown]) -> Literal["appended", "ignored", "rewrites"]:
     """Compare renders with and without add_generation_prompt, after a question and inside an open loop."""
     appended = False
     for chat in chats:
@@ -160,9 +154,7 @@ def _splice_depth(subject: Subject, chats: Sequence[Grown]) -> int | None:
     wholes: dict[tuple[int, int, int], str | None] = {}
     for depth in range(1, DEEPEST + 1):
         if all(_spliced(subject, index, chat, depth, wholes) for index, chat in enumerate(chats)):
-            return (
-                depth if any(text is not None for (_, _, last), text in wholes.items() if last > 1) else None
-            )
+            return depth if any(text is not None for (_, _, last), text in wholes.items() if last > 1) else None
     return None
 
 

@@ -28,9 +28,7 @@ def reads(subject: Subject, profile: TemplateProfile) -> dict[str, Any]:
     Raises PlannerFault template_content_dependent where ordinary words change the framing or are changed.
     """
     looked = looked_for(subject.source)
-    baselines = [
-        b for canary in _canaries(subject, profile) if (b := Baseline.of(subject, canary)) is not None
-    ]
+    baselines = [b for canary in _canaries(subject, profile) if (b := Baseline.of(subject, canary)) is not None]
     trims = _trims(subject, baselines, looked.stripped)
     reader = Reader(subject, baselines, trims)
     _check_contents(reader)
@@ -76,10 +74,7 @@ def _trims(subject: Subject, baselines: Iterable[Baseline], named: str) -> dict[
                 if not _trim(subject, baseline, character, cuts):
                     _trim_by_neighbour(subject, baseline, character, cuts)
     left, right = cuts
-    return {
-        role: Trims("".join(left.get(role, "")), "".join(right.get(role, "")))
-        for role in sorted({*left, *right})
-    }
+    return {role: Trims("".join(left.get(role, "")), "".join(right.get(role, ""))) for role in sorted({*left, *right})}
 
 
 def _roles(baseline: Baseline) -> dict[str, str]:
@@ -195,9 +190,7 @@ def _check_empty(reader: Reader, baseline: Baseline) -> None:
                 raise dependent("words")
 
 
-def _check_literals(
-    reader: Reader, looked: Looked, parsed: Sequence[ParsedString]
-) -> tuple[ParsedString, ...]:
+def _check_literals(reader: Reader, looked: Looked, parsed: Sequence[ParsedString]) -> tuple[ParsedString, ...]:
     """Put every literal of the template into its messages: what it is looking for, it must name itself.
 
     A word that only takes something away from a system or assistant text's own frame is a switch, and is
@@ -215,9 +208,7 @@ def _check_literals(
     for text in (*asked, *batches):
         if reader.passes(text, EVERYWHERE):
             continue
-        roles = [
-            role for role in (*TEXT_ROLES, "call", "tools") if not reader.passes(text, frozenset({role}))
-        ]
+        roles = [role for role in (*TEXT_ROLES, "call", "tools") if not reader.passes(text, frozenset({role}))]
         if text in batches or not roles or not all(_is_switch(reader, text, role) for role in roles):
             raise dependent("literal")
         switches += [ParsedString(role, text) for role in roles]

@@ -35,9 +35,7 @@ class Listed:
     fault: PlannerFault | None = None
 
 
-def open_bundle(
-    ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None
-) -> FolderBundle:
+def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None) -> FolderBundle:
     """Open the bundle that `ref` names: an id, or the path of a model folder.
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
@@ -112,9 +110,7 @@ def _read_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
     return parsed
 
 
-def _open_manifest(
-    folder: Path, wanted_id: str | None, *, shipped: bool, cache_dir: Path | None
-) -> FolderBundle:
+def _open_manifest(folder: Path, wanted_id: str | None, *, shipped: bool, cache_dir: Path | None) -> FolderBundle:
     parsed = _read_manifest(folder, wanted_id)
     if parsed.origin is not None:
         distribution_root(parsed.origin)
@@ -157,9 +153,7 @@ def _load(folder: Path, parsed: ManifestFile, shipped: bool) -> tuple[Loaded, Fo
         raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
     loaded = row.load(Source(files, chosen, config, reviewed=shipped))
     if loaded.tokenizer_format != manifest.tokenizer_format:
-        raise PlannerFault(
-            "bundle_mismatch", f"the tokenizer is {loaded.tokenizer_format}, not what is stated"
-        )
+        raise PlannerFault("bundle_mismatch", f"the tokenizer is {loaded.tokenizer_format}, not what is stated")
     check_named_tokens(loaded, config)
     check_floor(loaded)
     check_control_tokens(loaded, manifest)

@@ -114,9 +114,7 @@ def answer(source: str, strings: Mapping[str, str]) -> bytes:
 
 
 def _limited(source: str, strings: Mapping[str, str]) -> TemplateProfile | PlannerFault:
-    job = json.dumps(
-        {"path": [entry for entry in sys.path if entry], "source": source, "strings": dict(strings)}
-    )
+    job = json.dumps({"path": [entry for entry in sys.path if entry], "source": source, "strings": dict(strings)})
     # Windows starts no interpreter without this one variable; everywhere else nothing is inherited.
     environment = {key: os.environ[key] for key in ("SYSTEMROOT",) if key in os.environ}
     command = [sys.executable, "-I", "-B", "-X", "utf8", "-c", _CHILD, repr(LIMITS)]

@@ -65,9 +65,7 @@ def _strings(value: Any, _hint: Any, key: str) -> tuple[str, ...]:
 
 def _record(value: Any, names: tuple[str, ...], key: str, nullable: str = "") -> dict[str, Any]:
     _require(isinstance(value, dict) and set(value) == set(names), key)
-    _require(
-        all(isinstance(text, str) or (text is None and name == nullable) for name, text in value.items()), key
-    )
+    _require(all(isinstance(text, str) or (text is None and name == nullable) for name, text in value.items()), key)
     return dict(value)
 
 

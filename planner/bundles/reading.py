@@ -151,9 +151,7 @@ class Reader:
         A shape without a mark is put whole into the last message of each role and with its mark into the
         others, because no two messages of a real chat are equal and some templates compare them.
         """
-        return all(
-            self.through(baseline, shape, roles) for baseline in self.baselines if roles & baseline.roles
-        )
+        return all(self.through(baseline, shape, roles) for baseline in self.baselines if roles & baseline.roles)
 
     def through(self, baseline: Baseline, shape: str, roles: frozenset[str]) -> bool:
         """Tell the same for one baseline."""

@@ -49,18 +49,14 @@ def _model_file(present: Names) -> tuple[str, ...]:
     if "tokenizer.model" in found:
         return ("tokenizer.model",)
     if len(found) > 1:
-        raise PlannerFault(
-            "bundle_incomplete", f"nothing says which of {', '.join(found[:8])} is the model's"
-        )
+        raise PlannerFault("bundle_incomplete", f"nothing says which of {', '.join(found[:8])} is the model's")
     return tuple(found)
 
 
 def _tekken_file(present: Names) -> tuple[str, ...]:
     found = sorted(name for name in present if re.fullmatch(r"tekken[A-Za-z0-9_.-]*\.json", name))
     if len(found) > 1:
-        raise PlannerFault(
-            "bundle_incomplete", f"nothing says which of {', '.join(found[:8])} is the model's"
-        )
+        raise PlannerFault("bundle_incomplete", f"nothing says which of {', '.join(found[:8])} is the model's")
     return tuple(found)
 
 

@@ -52,7 +52,7 @@ class SentencePieceEngine:
 
     def encode(self, text: str) -> RangedEncoded:
         """Encode one stretch as ordinary text. Raises tokenizer_failed."""
-        return RangedEncoded(self.encode_ids(text), len(text), partial(self._ranges, text))
+        return RangedEncoded(self.encode_ids(text), len(text), partial(self._ranges, text, self._native))
 
     def encode_ids(self, text: str) -> list[int]:
         """Return the ids alone."""
@@ -60,10 +60,23 @@ class SentencePieceEngine:
 
     def encode_parsed(self, text: str) -> list[int]:
         """Encode with the file's control pieces split out of the text, its user-defined pieces matched."""
+        native = self._untouched()
+        return self._file_controls.encode(text, lambda stretch: self._encode(native, stretch))
+
+    def encode_parsed_spans(self, text: str) -> RangedEncoded:
+        """Encode as `encode_parsed`, with borders."""
+        native = self._untouched()
+
+        def stretch(piece: str) -> tuple[list[int], list[int], list[int]]:
+            return self._encode(native, piece), *self._ranges(piece, native)
+
+        return self._file_controls.encode_ranges(text, stretch)
+
+    def _untouched(self) -> Any:
         with self._lock:
             if self._parsing is None:
                 self._parsing = _processor(self._data)
-        return self._file_controls.encode(text, lambda stretch: self._encode(self._parsing, stretch))
+            return self._parsing
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, stretch by stretch between control tokens, which are written out."""
@@ -77,10 +90,11 @@ class SentencePieceEngine:
         ids: list[int] = guarded(lambda: native.encode(text, out_type=int), "the tokenizer failed on a text")
         return ids
 
-    def _ranges(self, text: str) -> tuple[list[int], list[int]]:
+    @staticmethod
+    def _ranges(text: str, native: Any) -> tuple[list[int], list[int]]:
         # The serialized form needs no protobuf package and is the same in every version of the library.
         data: bytes = guarded(
-            lambda: self._native.encode(text, out_type="serialized_proto"), "the tokenizer failed on a text"
+            lambda: native.encode(text, out_type="serialized_proto"), "the tokenizer failed on a text"
         )
         pairs = read_offsets(data)
         begins = characters_of_bytes(text, [begin for begin, _ in pairs])

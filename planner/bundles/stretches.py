@@ -34,6 +34,27 @@ class ControlSplitter:
                 ids.extend(encode(piece))
         return ids
 
+    def encode_ranges(
+        self, text: str, encode: Callable[[str], tuple[list[int], list[int], list[int]]]
+    ) -> RangedEncoded:
+        """Encode as `encode` does; the function given returns ids, begins and ends of a stretch."""
+        ids: list[int] = []
+        begins: list[int] = []
+        ends: list[int] = []
+        at = 0
+        for position, piece in enumerate(self._pattern.split(text) if self._pattern else [text]):
+            if position % 2:
+                ids.append(self._ids[piece])
+                begins.append(at)
+                ends.append(at + len(piece))
+            elif piece:
+                found, first, last = encode(piece)
+                ids += found
+                begins += [at + begin for begin in first]
+                ends += [at + end for end in last]
+            at += len(piece)
+        return RangedEncoded(ids, len(text), lambda: (begins, ends))
+
     def decode(self, ids: Iterable[int], decode: Callable[[list[int]], str]) -> str:
         """Return the text of ids: control strings by look-up, what stands between them by `decode`."""
         pieces: list[str] = []
@@ -60,9 +81,7 @@ class RangedEncoded:
 
     __slots__ = ("_characters", "_made", "_ranges", "ids")
 
-    def __init__(
-        self, ids: list[int], characters: int, ranges: Callable[[], tuple[list[int], list[int]]]
-    ) -> None:
+    def __init__(self, ids: list[int], characters: int, ranges: Callable[[], tuple[list[int], list[int]]]) -> None:
         """Keep the ids of a text of so many characters."""
         self.ids = ids
         self._characters = characters

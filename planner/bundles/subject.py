@@ -52,9 +52,7 @@ class Subject:
         """
         messages = adapt(canary.messages, form or self.form)
         tools = list(canary.tools) or (list(TOOLS) if self.needs_tools else None)
-        values = variables(
-            messages, tools, {"add_generation_prompt": generation}, strings or self.strings, now
-        )
+        values = variables(messages, tools, {"add_generation_prompt": generation}, strings or self.strings, now)
         size = sum(len(json.dumps(message)) for message in messages) + (4_096 if tools else 0)
         self.renders += 1
         try:
@@ -103,9 +101,7 @@ def worst(*verdicts: Carried) -> Carried:
 POSITIONS = ("old", "open")
 
 
-def called(
-    subject: Subject, position: str, *, calls: int = 1, text: bool = False, thought: bool = False
-) -> Canary:
+def called(subject: Subject, position: str, *, calls: int = 1, text: bool = False, thought: bool = False) -> Canary:
     """Return a chat with one answered call, either in an old turn or in the open one."""
     pen = subject.pen(tools=True).say("user").loop(calls=calls, text=text, reasoning=thought)
     if position == "old":

@@ -31,9 +31,7 @@ def load_tekken(data: bytes, name: str) -> Loaded:
     vocabulary = top.get("vocab")
     if not isinstance(config, dict) or not isinstance(vocabulary, list):
         raise PlannerFault("bundle_unsafe", f"{name} lacks config or vocab")
-    total, reserved = (
-        _size(config, key, name) for key in ("default_vocab_size", "default_num_special_tokens")
-    )
+    total, reserved = (_size(config, key, name) for key in ("default_vocab_size", "default_num_special_tokens"))
     pattern = config.get("pattern")
     if not isinstance(pattern, str) or not 0 < total - reserved <= len(vocabulary):
         raise PlannerFault("bundle_unsafe", f"{name} has no pattern or fewer ranks than it states")
@@ -76,9 +74,7 @@ def _ranks(vocabulary: list[Any], count: int, name: str) -> dict[bytes, int]:
     return ranks
 
 
-def _controls(
-    top: Mapping[str, Any], config: Mapping[str, Any], reserved: int, name: str
-) -> tuple[AddedText, ...]:
+def _controls(top: Mapping[str, Any], config: Mapping[str, Any], reserved: int, name: str) -> tuple[AddedText, ...]:
     rows = top.get("special_tokens")
     if rows is None:
         version = re.fullmatch(r"v(\d+)[a-z0-9]*", str(config.get("version")))

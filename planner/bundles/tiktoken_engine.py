@@ -65,9 +65,7 @@ class TiktokenEngine:
         ordinary = {text: index - offset for text, index in added.items() if text not in controls}
         self._ordinary = frozenset(ordinary)
         self._encoding: Any = guarded(
-            lambda: tiktoken.Encoding(
-                "bundle", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=ordinary
-            ),
+            lambda: tiktoken.Encoding("bundle", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=ordinary),
             "the ranks or the splitting rule did not load",
         )
         self._controls = ControlSplitter(controls)
@@ -89,6 +87,15 @@ class TiktokenEngine:
     def encode_parsed(self, text: str) -> list[int]:
         """Encode with the file's control tokens split out of the text and looked up."""
         return self._file_controls.encode(text, self.encode_ids)
+
+    def encode_parsed_spans(self, text: str) -> RangedEncoded:
+        """Encode as `encode_parsed`, with borders."""
+
+        def stretch(piece: str) -> tuple[list[int], list[int], list[int]]:
+            ids = self.encode_ids(piece)
+            return ids, *self._ranges(piece, ids)
+
+        return self._file_controls.encode_ranges(text, stretch)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens written out."""

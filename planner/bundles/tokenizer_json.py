@@ -96,12 +96,11 @@ class TokenizersEngine:
         self._control_ids = frozenset(token.id for token in control_tokens)
         self._composes = composes(tokenizer)
         self._parsing: Tokenizer | None = None
+        self._untrimmed = False
         self._lock = threading.Lock()
         switch_off_cuts(tokenizer)
         # Without added ids a post-processor only trims offsets, and a trimmed one hides a straddling space.
-        tokenizer.post_processor = processors.ByteLevel(
-            add_prefix_space=False, trim_offsets=False, use_regex=False
-        )
+        tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
         self._flag(control_tokens)
 
     @classmethod
@@ -143,12 +142,28 @@ class TokenizersEngine:
 
     def encode_parsed(self, text: str) -> list[int]:
         """Encode as the untouched file does, control strings parsed; loads it a second time at first use."""
+        ids: list[int] = self._encode(self._untouched(), text).ids
+        return ids
+
+    def encode_parsed_spans(self, text: str) -> TokenizersEncoded:
+        """Encode as `encode_parsed`, with borders that no saved post-processor has trimmed."""
+        encoding = self._encode(self._untouched(untrimmed=True), text)
+        return TokenizersEncoded(encoding, len(text), self._composes)
+
+    def _untouched(self, *, untrimmed: bool = False) -> Tokenizer:
         with self._lock:
             if self._parsing is None:
                 self._parsing = self._reload()
                 switch_off_cuts(self._parsing)
-        ids: list[int] = self._encode(self._parsing, text).ids
-        return ids
+            if untrimmed and not self._untrimmed:
+                _keep_offsets(self._parsing)
+                self._untrimmed = True
+            return self._parsing
+
+    def forget_oracle(self) -> None:
+        """Let go of the untouched second tokenizer; it is loaded again where it is asked for."""
+        with self._lock:
+            self._parsing, self._untrimmed = None, False
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, stretch by stretch between control tokens, which are written out.
@@ -170,15 +185,16 @@ class TokenizersEngine:
     def _decode(self, ids: list[int]) -> str:
         if not ids:
             return ""
-        return guarded(
-            lambda: self._tokenizer.decode(ids, skip_special_tokens=False), "ids could not be decoded"
-        )
+        return guarded(lambda: self._tokenizer.decode(ids, skip_special_tokens=False), "ids could not be decoded")
 
     @staticmethod
     def _encode(tokenizer: Tokenizer, text: str) -> Any:
-        return guarded(
-            lambda: tokenizer.encode(text, add_special_tokens=False), "the tokenizer failed on a text"
-        )
+        return guarded(lambda: tokenizer.encode(text, add_special_tokens=False), "the tokenizer failed on a text")
+
+
+def _keep_offsets(tokenizer: Tokenizer) -> None:
+    # Without added ids a post-processor only trims offsets, and a trimmed one hides a straddling space.
+    tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
 
 
 def _special_twin(text: str, old: AddedToken | None) -> AddedToken:

@@ -91,9 +91,7 @@ def walk(state: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def composes(tokenizer: Tokenizer) -> bool:
     """Tell whether the normalizer joins letters and marks: a token may then span a border inside them."""
-    return any(
-        part.get("type") in ("NFC", "NFKC", "Precompiled") for part in walk(component(tokenizer.normalizer))
-    )
+    return any(part.get("type") in ("NFC", "NFKC", "Precompiled") for part in walk(component(tokenizer.normalizer)))
 
 
 def prefix_rule(parts: Iterable[Mapping[str, Any]]) -> str | None:
@@ -116,11 +114,7 @@ def prefix_rule(parts: Iterable[Mapping[str, Any]]) -> str | None:
 
 def saved_cuts(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Say which of saved truncation and padding the file carries."""
-    found = [
-        name
-        for name, saved in (("truncation", tokenizer.truncation), ("padding", tokenizer.padding))
-        if saved
-    ]
+    found = [name for name, saved in (("truncation", tokenizer.truncation), ("padding", tokenizer.padding)) if saved]
     if not found:
         return ()
     return (f"tokenizer.json carries saved {' and '.join(found)}, switched off here",)

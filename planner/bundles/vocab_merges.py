@@ -33,12 +33,8 @@ def load_vocab_merges(files: FolderFiles, config: FolderConfig) -> Loaded:
     tokenizer_failed.
     """
     if config.tokenizer_class not in _QWEN2_CLASSES:
-        name = (
-            f"{config.tokenizer_class[:60]!a}" if config.tokenizer_class else f"none (no {CONFIG} names one)"
-        )
-        raise PlannerFault(
-            "format_not_supported", f"vocab.json with merges.txt of the tokenizer class {name}"
-        )
+        name = f"{config.tokenizer_class[:60]!a}" if config.tokenizer_class else f"none (no {CONFIG} names one)"
+        raise PlannerFault("format_not_supported", f"vocab.json with merges.txt of the tokenizer class {name}")
 
     def build() -> Tokenizer:
         vocabulary = read_vocabulary(files, VOCABULARY, MAX_TOKENIZER_BYTES)
@@ -108,6 +104,4 @@ def _add_tokens(tokenizer: Tokenizer, table: Mapping[int, Mapping[str, Any]]) ->
         (tokenizer.add_special_tokens if special else tokenizer.add_tokens)([token])
         # The library numbers by itself; where that gives another id, the files contradict each other.
         if tokenizer.token_to_id(text) != index:
-            raise PlannerFault(
-                "bundle_mismatch", f"{CONFIG} gives added token {index} an id that is not next"
-            )
+            raise PlannerFault("bundle_mismatch", f"{CONFIG} gives added token {index} an id that is not next")

@@ -54,9 +54,7 @@ def _files(count: int) -> str:
 def _counts(bundle: FolderBundle) -> Check:
     empty = [number for number, text in enumerate(SAMPLES) if not len(bundle.engine.encode(text).ids)]
     if empty:
-        return Check(
-            "text has tokens", "failed", f"{len(empty)} samples encode to nothing", "tokenizer_failed"
-        )
+        return Check("text has tokens", "failed", f"{len(empty)} samples encode to nothing", "tokenizer_failed")
     return Check("text has tokens", "passed", f"{len(SAMPLES)} samples")
 
 

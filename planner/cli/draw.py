@@ -115,9 +115,7 @@ def draw_kept(kept: Sequence[str]) -> None:
     """Draw how much of each kind is in the prompt, with the first and last ids."""
     made = table("kept", "", "", right=(1,))
     for kind, items in by_kind(kept).items():
-        named = (
-            ", ".join(items) if len(items) <= 6 else f"{', '.join(items[:3])}, ... {', '.join(items[-2:])}"
-        )
+        named = ", ".join(items) if len(items) <= 6 else f"{', '.join(items[:3])}, ... {', '.join(items[-2:])}"
         made.add_row(kind, str(len(items)), Text(named))
     console().print(made)
 

@@ -104,9 +104,7 @@ def check_digest(plan: Plan) -> None:
 def fates(receipt: Receipt) -> list[dict[str, Any]]:
     """Return one row per id: its fate, its tokens where it was kept, its reason where it was removed."""
     items = {} if receipt.account is None else receipt.account.items
-    out: list[dict[str, Any]] = [
-        {"id": name, "fate": "kept", "tokens": items.get(name, 0)} for name in receipt.kept
-    ]
+    out: list[dict[str, Any]] = [{"id": name, "fate": "kept", "tokens": items.get(name, 0)} for name in receipt.kept]
     for entry in receipt.removed:
         row: dict[str, Any] = {"id": entry.id, "fate": "removed", "reason": entry.reason}
         if entry.last_id is not None:

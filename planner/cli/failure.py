@@ -65,8 +65,9 @@ def _known(error: Exception) -> tuple[str, str] | None:
 
 _WRITING = {
     errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
     errno.EIO: "the disk or terminal reports an error",
+    # Not every system knows quotas.
+    getattr(errno, "EDQUOT", errno.ENOSPC): "the disk is full",
 }
 
 
@@ -105,6 +106,5 @@ def _bug(error: Exception) -> str:
     trail = " > ".join(places[-6:]) or "unknown place"
     python = ".".join(str(part) for part in sys.version_info[:3])
     return (
-        f"planner bug: {type(error).__name__} at {trail} (python {python}). "
-        "This is our fault; please report this line."
+        f"planner bug: {type(error).__name__} at {trail} (python {python}). This is our fault; please report this line."
     )

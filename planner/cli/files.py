@@ -22,8 +22,9 @@ _WHY = {
     errno.EROFS: "is on a read-only disk",
     errno.ENAMETOOLONG: "has too long a name",
     errno.ENOSPC: "does not fit: the disk is full",
-    errno.EDQUOT: "does not fit: the disk quota is used up",
     errno.EFBIG: "is larger than this system allows",
+    # Not every system knows quotas.
+    getattr(errno, "EDQUOT", errno.ENOSPC): "does not fit: the disk is full",
 }
 
 
@@ -73,9 +74,7 @@ def read_input(name: str, limit_bytes: int) -> bytes:
 
 def not_readable(name: str | Path, error: OSError) -> PlannerFault:
     """Return the fault of a file that could not be read or written."""
-    return PlannerFault(
-        "file_not_readable", f"{shown(name)} {_WHY.get(error.errno or 0, 'cannot be read or written')}"
-    )
+    return PlannerFault("file_not_readable", f"{shown(name)} {_WHY.get(error.errno or 0, 'cannot be read or written')}")
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: tuple[str | None, ...]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from planner.encoding.conserve import conserve
 from planner.encoding.guards import Guards
+from planner.encoding.parsed import assemble_parsed
 from planner.encoding.reown import with_texts
 from planner.encoding.runs import Assembled, RunCache, assemble
 from planner.encoding.template import (
@@ -49,7 +50,8 @@ class Encoder:
     def __init__(self, bundle: Bundle, cache_bytes: int | None = None) -> None:
         """Prepare; the tokenizer is loaded when the first run is encoded."""
         self.bundle = bundle
-        self.splicing = True
+        self.whole = bundle.manifest.encode_mode == "whole"
+        self.splicing = not self.whole
         self._plans = 0
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
@@ -60,7 +62,8 @@ class Encoder:
     ) -> Encoding:
         """Render with owners, check conservation, encode. `kind` names the counter the render adds to.
 
-        Refuses control_token_forged, template_budget.
+        A bundle whose renders may not be cut (`encode_mode` whole) is encoded in one call, control strings
+        parsed. Refuses control_token_forged, template_budget; control_text_in_field for such a bundle.
         """
         try:
             rendered = render_tracked(
@@ -77,7 +80,11 @@ class Encoder:
             rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in,
             lambda texts: self._marked(inputs, texts, counters),
         )  # fmt: skip
-        assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
+        if self.whole:
+            engine = self.bundle.engine
+            assembled = assemble_parsed(kept.rendered, self.guards, engine, counters, keep_spans=keep_spans)
+        else:
+            assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
         return Encoding(kept.rendered, assembled, kept.lost, kept.detail_lost, kept.ambiguous)
 
     def _marked(self, inputs: TemplateInputs, texts: Mapping[Leaf, str], counters: Counters) -> str | None:
@@ -108,9 +115,7 @@ class Encoder:
         return len(self.cache.encode(text, (len(text),), counters).ids) if text else 0
 
     def _values(self, inputs: TemplateInputs) -> dict[str, object]:
-        return variables(
-            inputs.messages, inputs.tools, inputs.options, self.bundle.manifest.variables, inputs.now
-        )
+        return variables(inputs.messages, inputs.tools, inputs.options, self.bundle.manifest.variables, inputs.now)
 
 
 def _characters(inputs: TemplateInputs) -> int:

@@ -47,8 +47,7 @@ class Guards:
         known = self._memo.get(text)
         if known is None:
             known = tuple(
-                Found(hit.start(), hit.end(), self.by_text[hit.group()])
-                for hit in self._pattern.finditer(text)
+                Found(hit.start(), hit.end(), self.by_text[hit.group()]) for hit in self._pattern.finditer(text)
             )
             if len(text) <= 4096:
                 if len(self._memo) >= 4096:

@@ -147,7 +147,6 @@ class _Assembler:
         self.swallow = False
         index = len(self.out.ids)
         out = self.out
-        items_here = [owner.item for owner in self.owners if owner is not None]
         run = None
         if run_text:
             run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
@@ -155,7 +154,6 @@ class _Assembler:
             if run.neutralised:
                 out.neutralised += run.neutralised
                 out.neutral_at.append((index, run.neutralised))
-        inside = 0
         shared = False
         before = 0
         for position, owner in enumerate(self.owners):
@@ -163,7 +161,6 @@ class _Assembler:
             before += count
             if owner is None:
                 continue
-            inside += count
             item = owner.item
             out.charges[item] = out.charges.get(item, 0) + count
             if item not in out.starts:
@@ -173,12 +170,12 @@ class _Assembler:
                 out.clean_starts[item] = not shared
             shared = True
         if self.keep_spans and run is not None:
-            self._record(run, items_here, inside)
+            self._record(run)
         self.owners.clear()
         self.lengths.clear()
         self.begin = stop
 
-    def _record(self, run: Run, items: list[str], inside: int) -> None:
+    def _record(self, run: Run) -> None:
         for owner, count in zip(self.owners, run.counts, strict=True):
             self.out.spans.append((owner.item if owner is not None else "framing", count))
         straddling = len(run.ids) - sum(run.counts)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from planner.encoding.runs import Assembled
 from planner.values.prompt import Leaf
@@ -36,14 +37,12 @@ def freeze(assembled: Assembled, items: Sequence[str], end: str) -> dict[str, Fr
     order = [*items, end]
     if any(item not in starts or not clean[item] for item in order):
         return {}
-    for item, following in zip(order, order[1:], strict=False):
+    for item, following in pairwise(order):
         start, stop = starts[item], starts[following]
         if stop <= start:
             return {}
         neutralised = sum(count for index, count in assembled.neutral_at if start <= index < stop)
-        out[item] = FrozenTurn(
-            assembled.ids[start:stop], assembled.charges[item], neutralised, assembled.labels[item]
-        )
+        out[item] = FrozenTurn(assembled.ids[start:stop], assembled.charges[item], neutralised, assembled.labels[item])
     return out
 
 

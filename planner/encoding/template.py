@@ -149,18 +149,14 @@ def plain_tojson(
     sort_keys: bool = False,
 ) -> str:
     """Dump JSON as transformers' filter does: no HTML escapes, non-ASCII kept, keys in given order."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def make_environment(
     environment: type[TemplateEnvironment] = TemplateEnvironment,
 ) -> TemplateEnvironment:
     """Build an environment with transformers' settings."""
-    env = environment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
-    )
+    env = environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols])
     env.filters["tojson"] = plain_tojson
     env.globals["raise_exception"] = raise_exception
     for name in ("lipsum", "cycler", "joiner"):

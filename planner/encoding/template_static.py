@@ -92,9 +92,7 @@ def _texts(node: nodes.Node, named: dict[str, list[str]]) -> Iterator[str]:
             yield node.value
     elif isinstance(node, nodes.Name):
         yield from named.get(node.name, ())
-    elif isinstance(
-        node, (nodes.List, nodes.Tuple, nodes.Concat, nodes.Add, nodes.Or, nodes.And, nodes.CondExpr)
-    ):
+    elif isinstance(node, (nodes.List, nodes.Tuple, nodes.Concat, nodes.Add, nodes.Or, nodes.And, nodes.CondExpr)):
         for child in node.iter_child_nodes():
             yield from _texts(child, named)
 

@@ -191,9 +191,7 @@ class ToJson:
         separators: tuple[str, str] | None,
         sort_keys: bool,
     ) -> str:
-        plain = json.dumps(
-            value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-        )
+        plain = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
         glue = _glue_for(_first_leaf(value))
         if glue is None:
             return plain

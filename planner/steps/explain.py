@@ -71,15 +71,11 @@ def explain_raise(
         for role in second:
             carried = profile.neighbouring_users if role == "user" else profile.neighbouring_assistants
             if carried == "raises":
-                return Problem(
-                    "template_refuses_shape", f"turn {turn_id}: two {role} messages in a row", JOIN
-                )
+                return Problem("template_refuses_shape", f"turn {turn_id}: two {role} messages in a row", JOIN)
     return None
 
 
-def _turn_problem(
-    turn: str, shapes: frozenset[str], framed: Framed, profile: TemplateProfile
-) -> Problem | None:
+def _turn_problem(turn: str, shapes: frozenset[str], framed: Framed, profile: TemplateProfile) -> Problem | None:
     if "tool_call" in shapes and profile.tool_call != "kept":
         return Problem("template_drops:call", turn)
     parallel_left = "parallel_calls" in shapes and SERIALISE not in framed.used

@@ -80,9 +80,7 @@ def _next(sums: Sequence[int], limit: int, known: dict[int, Measured], room: int
     return last
 
 
-def estimates(
-    steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[Passage], start: int
-) -> list[int]:
+def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[Passage], start: int) -> list[int]:
     """Return the summed size of every rung, in tokens of its carried form."""
     base = sizes.base
     if base is None:
@@ -102,12 +100,11 @@ def estimates(
                 total -= known[key[5:]].rendered or 0
             out.append(total)
         return out
-    return _mixed(steps, layered, sizes, passages, kept, out)
+    return _mixed(steps, sizes, passages, kept, out)
 
 
 def _mixed(
     steps: Ladder,
-    layered: Layered,
     sizes: Sizes,
     passages: Sequence[Passage],
     kept: dict[str, Turn],

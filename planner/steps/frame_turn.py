@@ -143,9 +143,7 @@ class _TurnFramer:
     def spells_parsed_string(self) -> bool:
         marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
         return any(
-            mark in leaf.text and role in (leaf.role, "reasoning")
-            for leaf in self.leaves
-            for role, mark in marks
+            mark in leaf.text and role in (leaf.role, "reasoning") for leaf in self.leaves for role, mark in marks
         )
 
     def file_item(self) -> FileItem:
@@ -176,9 +174,7 @@ class _TurnFramer:
             return
         self.put(message, self.text_message(message, "system_text"))
 
-    def leaf(
-        self, message: Message, kind: LeafKind, text: str, *, path: str = "", required: bool = True
-    ) -> Leaf:
+    def leaf(self, message: Message, kind: LeafKind, text: str, *, path: str = "", required: bool = True) -> Leaf:
         place = self.place
         item, section, of_which = place.item, place.section, place.of_which
         if place.request_item is not None and kind == "user_text":
@@ -220,9 +216,7 @@ class _TurnFramer:
         leaf = self.leaf(message, "assistant_text", text, path="beside_call" if calls else "")
         out["content"] = self.content(self.owned(leaf))
         if calls:
-            out["tool_calls"] = [
-                self.call(message, call, index, len(calls)) for index, call in enumerate(calls)
-            ]
+            out["tool_calls"] = [self.call(message, call, index, len(calls)) for index, call in enumerate(calls)]
         return out
 
     def reasoning(self, message: Message, out: dict[str, Any], *, beside_text: bool) -> None:
@@ -265,9 +259,7 @@ class _TurnFramer:
             return self.owned(self.leaf(message, kind, value, path=path))
         if isinstance(value, Mapping):
             return {
-                self.owned(self.leaf(message, kind, key, path=path)): self.wrap_json(
-                    message, inner, kind, path
-                )
+                self.owned(self.leaf(message, kind, key, path=path)): self.wrap_json(message, inner, kind, path)
                 for key, inner in value.items()
             }
         if isinstance(value, (list, tuple)):

@@ -43,9 +43,7 @@ def ladder(
         kept.remove(passage)
     replaced, unused = _summary_runs(layered, size)
     for summary, run in replaced:
-        moves.append(
-            Move("replaced_by_summary", tuple(f"turn/{turn.id}" for turn in run), (f"summary/{summary.id}",))
-        )
+        moves.append(Move("replaced_by_summary", tuple(f"turn/{turn.id}" for turn in run), (f"summary/{summary.id}",)))
     floor = options.sections.retrieval.min or 0
     rest = sum(size(f"passage/{passage.citation_id}") for passage in kept) if floor else 0
     later: list[Passage] = []
@@ -99,9 +97,7 @@ def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> lis
     return out
 
 
-def _summary_runs(
-    layered: Layered, size: Size
-) -> tuple[list[tuple[SummaryRecord, list[Turn]]], dict[str, str]]:
+def _summary_runs(layered: Layered, size: Size) -> tuple[list[tuple[SummaryRecord, list[Turn]]], dict[str, str]]:
     """Pair each summary with the whole unpinned turns it stands for; say why one cannot be used."""
     turns = layered.history.turns
     pinned = frozenset(layered.history.pinned)
@@ -109,9 +105,7 @@ def _summary_runs(
     unused: dict[str, str] = {}
     for summary in layered.summaries:
         inside = [
-            index
-            for index, turn in enumerate(turns)
-            if summary.covers_from <= turn.sequence <= summary.covers_to
+            index for index, turn in enumerate(turns) if summary.covers_from <= turn.sequence <= summary.covers_to
         ]
         if not inside or any(index in pinned for index in inside):
             unused[f"summary/{summary.id}"] = "not_needed"

@@ -45,10 +45,7 @@ def blocks(layered: Layered) -> list[Block]:
     out += [Block(f"parameter/{item.id}", "required_request") for item in layered.request.required_parameters]
     out += [Block(f"turn/{turn.id}", turn_kind(turn), turn.sequence) for turn in layered.history.turns]
     out += [Block(f"summary/{entry.id}", "summarizable", entry.covers_to) for entry in layered.summaries]
-    out += [
-        Block(f"passage/{entry.citation_id}", "evictable", value=entry.relevance)
-        for entry in layered.passages
-    ]
+    out += [Block(f"passage/{entry.citation_id}", "evictable", value=entry.relevance) for entry in layered.passages]
     out.append(Block(f"turn/{layered.open_turn.id}", "required_request", layered.open_turn.sequence))
     out.append(Block(f"request/{own}", "required_request"))
     return out

@@ -111,9 +111,7 @@ class Measurer:
             return None
         self.counters.speed = "spliced"
         whole = self.framer.describe(selection, framed)
-        return Measured(
-            len(joined.ids), selection, whole, Encoding(None, joined, (), encoding.detail_lost, ())
-        )
+        return Measured(len(joined.ids), selection, whole, Encoding(None, joined, (), encoding.detail_lost, ()))
 
     def first_message_only(self) -> Measurer:
         """Return a measurer of the same request whose open turn is its first user message alone."""

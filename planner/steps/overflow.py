@@ -36,7 +36,12 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
         reason, found = "protected_history_overflow", last
     missing = found.tokens - room
     need = found.tokens + window.reserved + window.margin
-    tiers = tuple(tier.id for tier in manifest.tiers if tier.max_input_tokens >= need)
+    context = manifest.context_tokens
+    tiers = tuple(
+        tier.id
+        for tier in manifest.tiers
+        if tier.max_input_tokens >= need and (context is None or tier.max_input_tokens <= context)
+    )
     detail = f"what cannot move needs {found.tokens} tokens, the budget is {room}, {missing} are missing"
     return Overflow(
         reason, detail, missing, found, Advice(tiers=tiers, droppable=_droppable(found), notes=_NOTES[reason])

@@ -44,9 +44,7 @@ def assemble_history(ordered: Sequence[Turn], request: CurrentRequest) -> Histor
     return History(turns, tuple(pinned), own, tuple(left_out))
 
 
-def own_turn(
-    opened: Iterable[Turn], request: CurrentRequest, last_sequence: int, taken: Container[str]
-) -> Turn:
+def own_turn(opened: Iterable[Turn], request: CurrentRequest, last_sequence: int, taken: Container[str]) -> Turn:
     """Return the request's turn: made from `text`, or the open turn that is to be continued.
 
     taken  ids of all turns; a made turn without an id of its own takes none of them.

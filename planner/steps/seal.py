@@ -10,6 +10,7 @@ from typing import Any
 from planner.encoding.runs import Assembled
 from planner.steps.fit import Fitted
 from planner.steps.frame import Framed
+from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.bundle import Manifest
 from planner.values.digest import (
@@ -70,15 +71,15 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None) -> Receipt:
     )
 
 
-def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, flags: Sequence[str]) -> Receipt:
+def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, resolved: Resolved | None) -> Receipt:
     """Return the receipt of a refusal (R184: no ids of tokens)."""
-    outcome = outcome_of(reason)
-    return replace(base_receipt(sealing, outcome, reason), account=account, flags=tuple(flags))
+    receipt = replace(base_receipt(sealing, outcome_of(reason), reason), account=account)
+    if resolved is None:
+        return receipt
+    return replace(receipt, flags=resolved.flags, defaults=resolved.defaults)
 
 
-def removals(
-    layered: Layered, steps: Ladder, fitted: Fitted
-) -> tuple[tuple[Removal, ...], HistoryReduced | None]:
+def removals(layered: Layered, steps: Ladder, fitted: Fitted) -> tuple[tuple[Removal, ...], HistoryReduced | None]:
     """List everything of the request that is not in the prompt, once, turns as ranges (R147).
 
     Also says how many turns of the history are missing and over which sequences, None where none is.
@@ -166,10 +167,7 @@ def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...
     out += [f"tool/{tool.id}" for tool in layered.tools]
     history = fitted.measured.selection.history
     if layered.summaries:
-        out += [
-            f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}"
-            for entry in history
-        ]
+        out += [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}" for entry in history]
     else:
         out += [part.key for _, part in framed.turns[:-1]]
     out += [f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages]
@@ -180,17 +178,13 @@ def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...
     return tuple(out)
 
 
-def prefix(
-    previous: Previous, ids: array[int], assembled: Assembled, first_kept: str | None
-) -> Prefix | None:
+def prefix(previous: Previous, ids: array[int], assembled: Assembled, first_kept: str | None) -> Prefix | None:
     """Report what this prompt shares with the previous one and what ended it; None without its ids."""
     if previous.ids is None:
         return None
     held = previous.ids if previous.generated_ids is None else (*previous.ids, *previous.generated_ids)
     common = common_length(ids, held)
-    return Prefix(
-        previous.plan_id, common, _broken_by(previous, common, len(previous.ids), assembled, first_kept)
-    )
+    return Prefix(previous.plan_id, common, _broken_by(previous, common, len(previous.ids), assembled, first_kept))
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
@@ -212,9 +206,7 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     return most
 
 
-def _broken_by(
-    previous: Previous, common: int, planned: int, assembled: Assembled, first_kept: str | None
-) -> str:
+def _broken_by(previous: Previous, common: int, planned: int, assembled: Assembled, first_kept: str | None) -> str:
     if common >= planned:
         return "appended"
     changed = max(

@@ -136,9 +136,7 @@ class Sizes:
         measurer = self.measurer
         profile = measurer.encoder.bundle.profile
         shapes = measurer.carried.turn(turn).shapes
-        if not any(
-            shape in shapes and getattr(profile, shape) == "raises" for shape in ("tool_call", "tool_result")
-        ):
+        if not any(shape in shapes and getattr(profile, shape) == "raises" for shape in ("tool_call", "tool_result")):
             return False
         self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
         return True

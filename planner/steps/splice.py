@@ -86,9 +86,7 @@ def ordinary(framed: FramedTurn) -> bool:
     return framed.opens_with_user and not framed.parsed
 
 
-def make_splicer(
-    encoder: Encoder, framer: Framer, request: PlanRequest, store: FrozenStore
-) -> Splicer | None:
+def make_splicer(encoder: Encoder, framer: Framer, request: PlanRequest, store: FrozenStore) -> Splicer | None:
     """Return a splicer where the bundle's self-test allows it and nothing of the request differs from it."""
     depth = encoder.bundle.profile.splice_depth
     if (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from planner.steps.fit import Fitted
 from planner.steps.ladder import rung
@@ -14,28 +15,36 @@ from planner.values.rung import Ladder, Layered, Selection
 from planner.values.turn import Turn
 
 
-def lower(
-    fitted: Fitted,
-    steps: Ladder,
-    layered: Layered,
-    sizes: Sizes,
-    request: PlanRequest,
-    room: int,
-    measure: Callable[[Selection], Measured],
-    passages: Sequence[Passage],
-) -> Fitted:
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What choosing a lower rung looks at."""
+
+    steps: Ladder
+    layered: Layered
+    sizes: Sizes
+    passages: Sequence[Passage]
+    request: PlanRequest
+
+    def rung(self, made: int) -> Selection:
+        """Return the selection after so many moves."""
+        return rung(self.steps, self.layered, self.passages, made)
+
+
+def lower(fitted: Fitted, later: Later, room: int) -> Fitted:
     """Return the rung to use: the previous cut while it fits (sticky), else a lower one once a cut moves.
 
     History's room is the budget less everything but movable history of the rung found; with lowWater w the
     first later rung whose movable history is at most w times that room is taken.
     """
+    request, steps, sizes = later.request, later.steps, later.sizes
+    measure = sizes.measurer.measure
     options = request.options
     sticky = options.sticky or options.low_water < 1.0
     if not sticky:
         return fitted
-    kept = _first_kept(steps, layered, passages, request)
+    kept = _first_kept(later)
     if kept is not None and kept >= fitted.moves_made:
-        found = measure(rung(steps, layered, passages, kept))
+        found = measure(later.rung(kept))
         if found.problem is None and found.tokens <= room:
             return Fitted(found, kept, True, fitted.moves_made, "sticky_cut")
     if options.low_water >= 1.0 or not _moved_turns(steps, fitted):
@@ -43,7 +52,7 @@ def lower(
     movable = _movable(fitted.measured, sizes)
     target = int(options.low_water * (room - (fitted.measured.tokens - movable)))
     for made in range(fitted.moves_made, len(steps.moves) + 1):
-        selection = rung(steps, layered, passages, made)
+        selection = later.rung(made)
         history = sum(
             sizes.rendered(entry)
             for entry in selection.history
@@ -67,21 +76,18 @@ def _moved_turns(steps: Ladder, fitted: Fitted) -> bool:
 
 def _movable(measured: Measured, sizes: Sizes) -> int:
     return sum(
-        sizes.rendered(entry)
-        for entry in measured.selection.history
-        if isinstance(entry, Turn) and not _pinned(entry)
+        sizes.rendered(entry) for entry in measured.selection.history if isinstance(entry, Turn) and not _pinned(entry)
     )
 
 
-def _first_kept(
-    steps: Ladder, layered: Layered, passages: Sequence[Passage], request: PlanRequest
-) -> int | None:
+def _first_kept(later: Later) -> int | None:
     """Return the first rung whose oldest movable turn is the one the previous plan began with."""
-    wanted = request.previous.first_kept_turn_id if request.previous is not None else None
+    previous = later.request.previous
+    wanted = previous.first_kept_turn_id if previous is not None else None
     if wanted is None:
         return None
-    for made in range(len(steps.moves) + 1):
-        history = rung(steps, layered, passages, made).history
+    for made in range(len(later.steps.moves) + 1):
+        history = later.rung(made).history
         first = next((entry for entry in history if isinstance(entry, Turn) and not _pinned(entry)), None)
         if first is not None and first.id == wanted:
             return made

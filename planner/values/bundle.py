@@ -102,6 +102,9 @@ class Engine(Protocol):
     def encode_parsed(self, text: str) -> Sequence[int]:
         """Encode as the tokenizer file does on its own, control strings parsed: the oracle's way."""
 
+    def encode_parsed_spans(self, text: str) -> Encoded:
+        """Encode as `encode_parsed`, with borders: for bundles whose renders may not be cut."""
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""
 

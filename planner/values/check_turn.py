@@ -122,12 +122,8 @@ def _check_marks(message: Message, turn_path: str, index: int) -> None:
             invalid(f"{turn_path}.messages[{index}].reasoning", problem or "belongs to role assistant only")
     if message.protection_reason not in _REASONS:
         invalid(f"{turn_path}.messages[{index}].protectionReason", "is not one of the reasons")
-    if message.accepted is not True and (
-        message.accepted is not False or message.role not in ("assistant", "tool")
-    ):
-        invalid(
-            f"{turn_path}.messages[{index}].accepted", "only an assistant or tool message may be unaccepted"
-        )
+    if message.accepted is not True and (message.accepted is not False or message.role not in ("assistant", "tool")):
+        invalid(f"{turn_path}.messages[{index}].accepted", "only an assistant or tool message may be unaccepted")
     for name, ids in (("constraintIds", message.constraint_ids), ("citationIds", message.citation_ids)):
         if ids != () and not (type(ids) is tuple and all(map(is_id, ids))):
             invalid(f"{turn_path}.messages[{index}].{name}", ID_RULE)
@@ -149,9 +145,7 @@ def _check_pairs(turn: Turn, path: str) -> None:
             continue
         for number, call in enumerate(message.tool_calls):
             if call.id in waiting:
-                invalid(
-                    f"{path}.messages[{index}].toolCalls[{number}].id", "is used by a call that still waits"
-                )
+                invalid(f"{path}.messages[{index}].toolCalls[{number}].id", "is used by a call that still waits")
             waiting[call.id] = f"{path}.messages[{index}].toolCalls[{number}]"
         if message.tool_result is not None and waiting.pop(message.tool_result.call_id, None) is None:
             invalid(

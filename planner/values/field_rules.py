@@ -20,9 +20,7 @@ MAX_WHOLE = 10**18 - 1
 
 _is_id = re.compile(ID_PATTERN).fullmatch
 _is_version = re.compile(VERSION_PATTERN).fullmatch
-_RFC3339 = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
-)
+_RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 # Surrogates have no UTF-8 form; NUL and noncharacters are cut or rewritten by one runtime or another
 # (threats.md §2.8).
 _FORBIDDEN = re.compile(

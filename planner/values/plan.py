@@ -76,8 +76,7 @@ class Plan:
         """The plan as the structural gate reads it; items and reserve add up to the real prompt (R197, X23)."""
         account = self.account
         items = [
-            PlanFileItem(key, layer, account.items.get(key, 0), sequence)
-            for key, layer, sequence in self.file_items
+            PlanFileItem(key, layer, account.items.get(key, 0), sequence) for key, layer, sequence in self.file_items
         ]
         items.append(PlanFileItem("framing/framing", "framing", account.framing_tokens))
         ends = [key for entry in self.removed for key in (entry.id, entry.last_id) if key is not None]

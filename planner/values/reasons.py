@@ -133,9 +133,7 @@ def _rows() -> tuple[Code, ...]:
 
 
 CODES: dict[str, Code] = {row.name: row for row in _rows()}
-OVERFLOW_CODES = frozenset(
-    name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome)
-)
+OVERFLOW_CODES = frozenset(name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome))
 
 
 def outcome_of(reason: str) -> str:

@@ -16,9 +16,7 @@ Layer = Literal["immutable", "summarizable", "evictable"]
 BlockKind = Literal[
     "immutable_policy", "required_request", "pinned_turn", "summarizable", "required_evidence", "evictable",
 ]  # fmt: skip
-MoveKind = Literal[
-    "too_large", "low_value", "summary_replaces", "passage_value", "oldest_first", "not_required"
-]
+MoveKind = Literal["too_large", "low_value", "summary_replaces", "passage_value", "oldest_first", "not_required"]
 
 LAYER_OF_KIND: dict[BlockKind, Layer] = {
     "immutable_policy": "immutable",

@@ -85,8 +85,7 @@ _Compiled = tuple[tuple[str, Any, Row], ...]
 
 def _compile(owner: type) -> _Compiled:
     defaults = {
-        one.name: one.default_factory() if one.default_factory is not MISSING else one.default
-        for one in fields(owner)
+        one.name: one.default_factory() if one.default_factory is not MISSING else one.default for one in fields(owner)
     }
     return tuple((row.name, defaults[row.name], row) for row in ROWS if row.owner is owner)
 

@@ -51,15 +51,11 @@ def _complete(node: Any) -> None:
         for option in rule.get("anyOf", [rule]):
             _bound(name, option)
     if "schemaVersion" in node.get("properties", {}):
-        node["properties"]["schemaVersion"]["pattern"] = (
-            f"^{SCHEMA_VERSION.partition('.')[0]}\\.[0-9]{{1,4}}$"
-        )
+        node["properties"]["schemaVersion"]["pattern"] = f"^{SCHEMA_VERSION.partition('.')[0]}\\.[0-9]{{1,4}}$"
     # A path to an int32 file may stand for the array (design.md §9).
     for ids in ("ids", "generatedIds"):
         if ids in node.get("properties", {}):
-            node["properties"][ids]["anyOf"].append(
-                {"type": "string", "description": "name of an int32 file"}
-            )
+            node["properties"][ids]["anyOf"].append({"type": "string", "description": "name of an int32 file"})
     for item in list(node.values()):
         _complete(item)
 

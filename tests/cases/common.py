@@ -121,6 +121,5 @@ def expect_refused(answer: Plan | Refusal, outcome: str) -> Refusal:
 def removed_turns(answer: Plan) -> dict[str, str]:
     """Return the removals as (id or first..last) -> reason."""
     return {
-        entry.id if entry.last_id is None else f"{entry.id}..{entry.last_id}": entry.reason
-        for entry in answer.removed
+        entry.id if entry.last_id is None else f"{entry.id}..{entry.last_id}": entry.reason for entry in answer.removed
     }

@@ -36,9 +36,7 @@ class Done:
         return json.loads(self.out)
 
 
-def planner(
-    *arguments: str | Path, stdin: bytes = b"", cwd: Path = ROOT, env: dict[str, str] | None = None
-) -> Done:
+def planner(*arguments: str | Path, stdin: bytes = b"", cwd: Path = ROOT, env: dict[str, str] | None = None) -> Done:
     """Run `planner` with these arguments in its own process."""
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from planner.cli.main import main; main()"
     done = subprocess.run(

@@ -30,14 +30,10 @@ def test_every_id_of_the_request_has_a_fate(demo_plan: Path) -> None:
     for row in rows:
         if "lastId" in row:
             first, last = (turns.index(row[key].partition("/")[2]) for key in ("id", "lastId"))
-            fates |= {
-                f"turn/{one}": "removed" for one in turns[first : last + 1] if f"turn/{one}" not in fates
-            }
+            fates |= {f"turn/{one}": "removed" for one in turns[first : last + 1] if f"turn/{one}" not in fates}
     wanted = {f"turn/{one}" for one in turns}
     wanted |= {f"passage/{one['citationId']}" for one in request["passages"]}
-    wanted |= {f"tool/{one['id']}" for one in request["tools"]} | {
-        f"policy/{one['id']}" for one in request["policy"]
-    }
+    wanted |= {f"tool/{one['id']}" for one in request["tools"]} | {f"policy/{one['id']}" for one in request["policy"]}
     assert wanted - fates.keys() == set()
     assert all(row["reason"] for row in rows if row["fate"] == "removed")
 
@@ -73,10 +69,7 @@ def test_an_account_without_a_field_is_refused(demo_plan: Path, tmp_path: Path) 
     path = tmp_path / "receipt.json"
     path.write_text(json.dumps(tree), encoding="utf-8")
     done = planner("explain", path)
-    assert (
-        done.err
-        == "context plan rejected: account_incomplete: $.account.toolTokens: is not a measured figure\n"
-    )
+    assert done.err == "context plan rejected: account_incomplete: $.account.toolTokens: is not a measured figure\n"
 
 
 def test_another_window_shows_what_would_change(demo_plan: Path) -> None:
@@ -110,9 +103,7 @@ def test_a_recorded_refusal_is_explained(tmp_path: Path) -> None:
     assert "remedy" in shown.text
 
 
-@pytest.mark.parametrize(
-    "data", [b"{}", b"[]", b"canary", b'{"receipt": 1}', b'{"maxOutputTokens": 1}', b"[" * 5000]
-)
+@pytest.mark.parametrize("data", [b"{}", b"[]", b"canary", b'{"receipt": 1}', b'{"maxOutputTokens": 1}', b"[" * 5000])
 def test_what_is_no_record_is_one_line(data: bytes) -> None:
     """A wrong file is named by its first flaw, without its text."""
     done = planner("explain", "-", stdin=data)

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from planner.bundles.open import open_bundle
 from planner.cli.account_lines import account_lines, bar
+from planner.encoding.encoder import Encoder
 from planner.planner import Planner
 from planner.values.plan import Plan
 from planner.values.reasons import CODES
@@ -115,25 +117,29 @@ def test_a_stale_page_is_refused(tmp_path: Path) -> None:
     assert planner("schema", "--check", schema).code == 2
 
 
-def test_the_demo_shows_the_account_that_ids_and_spans_have() -> None:
+def test_the_demo_shows_the_account_that_ids_and_spans_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each figure of the drawn table is recomputed from the ids and their owners, nothing else."""
+    # Spans are kept on demand only; with them every id of the prompt has an owner, in order.
+    monkeypatch.setattr(Encoder, "certified", partialmethod(Encoder.certified, keep_spans=True))
     answer = Planner("qwen3-0.6b").plan(parse_request(REQUEST.read_bytes()))
     assert isinstance(answer, Plan)
     assert answer.removed, "the demo must force a cut"
+    letters = {"policy": "P", "scope": "P", "schema": "S", "tool": "T", "turn": "H", "passage": "R",
+               "request": "Q", "preference": "Q", "parameter": "Q", "framing": "F"}  # fmt: skip
+    expected = dict.fromkeys("PTSQHRF", 0)
+    for owner, tokens in answer.spans:
+        expected[letters[owner.partition("/")[0]]] += tokens
+    assert sum(expected.values()) == len(answer.ids)
+    done = planner("demo", "--require", "qwen3-0.6b")
     shown = {}
-    for line in planner("demo", "--require", "qwen3-0.6b").text.splitlines():
+    for line in done.text.splitlines():
         words = line.split()
         if len(words) > 3 and words[-1] == "%":
             shown[words[0]] = int(words[-3].replace(",", ""))
-    expected = {line.letter: line.tokens for line in account_lines(answer.account)}
-    assert shown == {letter: tokens for letter, tokens in expected.items() if tokens or letter != "M"}
-    owned = dict.fromkeys("PTSQHRF", 0)
-    letters = {"policy": "P", "scope": "P", "schema": "S", "tool": "T", "turn": "H", "passage": "R",
-               "request": "Q", "preference": "Q", "parameter": "Q"}  # fmt: skip
-    for item, tokens in answer.account.items.items():
-        owned[letters[item.partition("/")[0]]] += tokens
-    owned["F"] = len(answer.ids) - sum(owned.values())
-    assert {letter: shown[letter] for letter in owned} == owned
+    assert {letter: shown[letter] for letter in expected} == expected
+    assert sum(shown.values()) == 8192
+    assert answer.receipt.final_input_digest is not None
+    assert answer.receipt.final_input_digest in done.text
 
 
 def test_the_demo_falls_back_and_says_so_but_not_in_a_build(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,9 +46,7 @@ def test_every_file_is_written_and_agrees(tmp_path: Path) -> None:
     receipt = parse_receipt(names["r.json"].read_bytes())
     plan_file = parse_plan_file(names["f.json"].read_bytes())
     assert ids.dtype == np.int32
-    assert receipt.final_input_digest == final_input_digest(
-        receipt.bundle_digest or "", array("i", ids.tolist())
-    )
+    assert receipt.final_input_digest == final_input_digest(receipt.bundle_digest or "", array("i", ids.tolist()))
     assert sum(item.tokens for item in plan_file.items) == len(ids)
     assert "How many moons has Mars?" in names["p.txt"].read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "request.json"])
@@ -162,17 +160,16 @@ def test_a_full_disk_is_exit_2_and_one_line(tmp_path: Path) -> None:
 def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path) -> None:
     """`planner plan ... | head -c 1` ends without a traceback."""
     code = "from planner.cli.main import main; main()"
-    running = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code, "plan", str(_write(tmp_path, small_request())), "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
-    )  # fmt: skip
-    assert running.stdout is not None
-    running.stdout.close()
-    assert running.stderr is not None
-    error = running.stderr.read().decode()
-    running.stderr.close()
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        error = running.stderr.read().decode()
     assert error == "context plan rejected: environment: the reader of the output went away\n"
-    assert running.wait() == 2
+    assert running.returncode == 2
 
 
 def test_outputs_never_overwrite_inputs_or_each_other(tmp_path: Path) -> None:
@@ -183,6 +180,15 @@ def test_outputs_never_overwrite_inputs_or_each_other(tmp_path: Path) -> None:
         assert (done.code, done.err.count("names the file of")) == (2, 1)
     assert request.read_bytes() == small_request()
     assert not (tmp_path / "x").exists()
+
+
+def test_an_existing_file_is_replaced_never_written_into(tmp_path: Path) -> None:
+    """Who still reads the old file reads all of it; a link to the old bytes keeps them."""
+    old, link = tmp_path / "r.json", tmp_path / "link"
+    old.write_text("old")
+    os.link(old, link)
+    assert planner("plan", _write(tmp_path, small_request()), "--receipt", old).code == 0
+    assert ("old", True) == (link.read_text(), old.read_text().startswith("{"))
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

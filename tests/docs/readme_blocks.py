@@ -58,6 +58,7 @@ def run_command(line: str, folder: Path) -> str:
     if target:
         (folder / target).write_bytes(done.stdout)
         out = ""
+    assert done.returncode in (0, 2), done.stderr.decode()
     shown = out + done.stderr.decode() + (f"[exit {done.returncode}]\n" if done.returncode else "")
     return "".join(f"{one.rstrip()}\n" for one in shown.splitlines())
 

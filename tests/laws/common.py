@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from planner.encoding.encoder import Encoder
+from planner.encoding.tracked import own
 from planner.pipeline import Job, Stores, run
 from planner.planner import Planner
+from planner.steps.frame import FixedParts, Framer, carried_framing
+from planner.steps.frame_turn import Framing
+from planner.steps.ladder import ladder, rung
+from planner.steps.layer import layer
+from planner.steps.measure import Measurer
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
+from planner.steps.sizes import Sizes, SizeStore
 from planner.values.digest import chain_of, ids_bytes, request_digest
 from planner.values.plan import Plan, Refusal
+from planner.values.prompt import Counters
 from planner.values.request import PlanRequest
 from planner.values.summary import SummaryRecord
 from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
@@ -92,3 +100,38 @@ def plan_with(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRe
     digest = request_digest(request, chain_of(ordered).value())
     sealing = Sealing(request, encoder.bundle.manifest, digest)
     return run(Job(request, recall(request), encoder, sealing, Stores(), summaries))
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """One rung of a full scan: its exact size, why it cannot be carried, and what it keeps."""
+
+    tokens: int
+    reason: str | None
+    turns: tuple[str, ...]
+    passages: tuple[str, ...]
+
+
+def every_rung(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...] = ()) -> list[Scanned]:
+    """Measure every rung of the whole ladder, each on its own; nothing is estimated and nothing left out."""
+    layered = layer(request, recall(request), summaries)
+    names = frozenset({*request.options.concessions, *encoder.bundle.manifest.concessions})
+    framing = Framing(encoder.bundle.profile, names, own)
+    as_allowed, as_carried = (
+        Framer(layered, one, dict(request.template_options), request.now, {}, FixedParts())
+        for one in (framing, carried_framing(framing))
+    )
+    measurer = Measurer(encoder, layered, as_allowed, as_carried, Counters())  # no splicer: every rung whole
+    known = Sizes(measurer, SizeStore())
+    known.learn(layered.history.turns)
+    steps = ladder(layered, request.options, known.item)
+    found = []
+    for made in range(len(steps.moves) + 1):
+        selection = rung(steps, layered, layered.passages, made)
+        measured = measurer.measure(selection)
+        turns = [f"{'summary' if isinstance(entry, SummaryRecord) else 'turn'}/{entry.id}"
+                 for entry in (*selection.history, layered.open_turn)]  # fmt: skip
+        cited = tuple(f"passage/{entry.citation_id}" for entry in selection.passages)
+        reason = measured.problem.reason if measured.problem is not None else None
+        found.append(Scanned(measured.tokens, reason, tuple(turns), cited))
+    return found

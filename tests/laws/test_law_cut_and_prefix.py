@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ WANTED = Wanted(passages=False, late_system=False, max_turns=9)
 def _turn_sizes(request: PlanRequest) -> list[int]:
     """Sizes of the movable turns, oldest first: the differences of neighbouring rungs of the plain toy."""
     measured = sizes(PLANNER, request)
-    return [high - low for high, low in zip(measured, measured[1:], strict=False)]
+    return [high - low for high, low in pairwise(measured)]
 
 
 def _plan(request: PlanRequest) -> Plan:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from planner.planner import Planner
 from planner.values.plan import Plan, Refusal
+from planner.values.request import CONCESSIONS, PlanRequest
+from tests.conftest import MAX_EXAMPLES
 from tests.laws.common import (
     TOYS,
     between,
+    every_rung,
     ids_of_rung,
     kept,
     own_turn_id,
@@ -22,6 +29,7 @@ from tests.oracles.rungs import rungs
 from tests.oracles.scan import first_fit
 from tests.oracles.suffix import longest_suffix
 from tests.strategies import Options, Wanted, requests
+from tests.support.toy import ToyBundle
 
 
 def _options(draw: st.DrawFn) -> Options:
@@ -73,3 +81,57 @@ def test_kept_turns_are_the_longest_whole_turn_suffix(template: str, pieces: str
         return
     assert isinstance(answer, Plan), answer
     assert [turns[at] for at in right] == list(kept(answer, "turn")[:-1])
+
+
+def _check_scan(planner: Planner, request: PlanRequest, data: st.DataObject) -> None:
+    """Plan in a window beside the size of some rung, and compare with the scan over all of them."""
+    scanned = every_rung(planner.encoder(), request)
+    room = data.draw(st.sampled_from([one.tokens for one in scanned])) + data.draw(st.integers(-2, 2))
+    request = with_room(request, room)
+    at = first_fit(scanned, lambda one: one.tokens, room_of(request))
+    answer = planner.plan(request)
+    if at is None:
+        event("overflow")
+        assert isinstance(answer, Refusal)
+        assert "context_policy_overflow" == answer.outcome
+    elif scanned[at].reason is not None:
+        event("not carried")
+        assert isinstance(answer, Refusal)
+        assert scanned[at].reason == answer.reason
+    else:
+        event("cut" if at else "whole")
+        assert isinstance(answer, Plan), answer
+        assert scanned[at].turns == tuple(key for key in answer.kept if key.startswith("turn/"))
+        assert scanned[at].passages == tuple(key for key in answer.kept if key.startswith("passage/"))
+        assert scanned[at].tokens == len(answer.ids)
+
+
+def _may_concede(draw: st.DrawFn) -> Options:
+    return Options(concessions=draw(st.sampled_from(((), CONCESSIONS))))
+
+
+@given(data=st.data())
+def test_rungs_that_cannot_be_carried_count_in_their_carried_form(data: st.DataObject) -> None:
+    """A template that raises on neighbours and parallel calls: the scan decides between cut and refusal."""
+    planner = _strict()
+    _check_scan(planner, data.draw(requests(planner.bundle_id, options=_may_concede)), data)
+
+
+@cache
+def _strict() -> Planner:
+    return Planner(ToyBundle("strict", "pair", longest_token_bytes=None))
+
+
+@cache
+def _real(place: str | Path) -> Planner:
+    return Planner(place)
+
+
+@pytest.mark.parametrize("name", ["qwen3-0.6b", "reference", "llama-3.1", "gemma-3"])
+@settings(max_examples=max(4, MAX_EXAMPLES // 4))
+@given(data=st.data())
+def test_fit_equals_the_scan_on_real_bundles(name: str, data: st.DataObject, bundle_dir: Path) -> None:
+    """The same on real templates and tokenizers, carried or not."""
+    planner = _real(name if name in ("qwen3-0.6b", "reference") else bundle_dir / name)
+    wanted = Wanted(max_turns=5, tools=name != "gemma-3", late_system=False)
+    _check_scan(planner, data.draw(requests(planner.bundle_id, wanted, options=_may_concede)), data)

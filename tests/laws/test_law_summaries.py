@@ -8,14 +8,12 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from planner.steps.ladder import ladder, rung
-from planner.steps.layer import layer
-from planner.steps.recall import recall
 from planner.values.plan import Plan, Refusal
 from planner.values.request import PlanRequest
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Message, Turn
-from tests.laws.common import TOYS, between, plan_with, room_of, said, sizes, toy, with_room
+from tests.laws.common import TOYS, between, every_rung, plan_with, room_of, said, sizes, toy, with_room
+from tests.oracles.scan import first_fit
 from tests.strategies import PLAIN_TEXT, Wanted, requests, summaries_of, summary_of
 
 
@@ -75,47 +73,16 @@ def test_fit_with_summaries_equals_a_linear_scan(template: str, pieces: str, dat
     summaries = data.draw(summaries_of(tuple(turn for turn in request.turns if turn.id != "own")))
     measured = sizes(planner, request)
     request = with_room(request, between(measured[-1], measured[0], data.draw(st.floats(0, 1))))
-    whole = _every_rung(planner.encoder(), request, summaries)
-    right = next((made for made, tokens in enumerate(whole.sizes) if tokens <= room_of(request)), None)
+    whole = every_rung(planner.encoder(), request, summaries)
+    made = first_fit(whole, lambda one: one.tokens, room_of(request))
     answer = plan_with(planner.encoder(), request, summaries)
-    if right is None:
+    if made is None:
         assert isinstance(answer, Refusal)
         return
     assert isinstance(answer, Plan), answer
-    event("moved" if right else "whole")
-    assert whole.kept[right] == tuple(key for key in answer.kept if key.startswith(("turn/", "summary/", "passage/")))
-
-
-class _Rungs:
-    """Sizes and kept ids of every rung."""
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-        self.kept: list[tuple[str, ...]] = []
-
-
-def _every_rung(encoder: object, request: PlanRequest, summaries: tuple[SummaryRecord, ...]) -> _Rungs:
-    from planner.pipeline import Job, Stores, _measurer
-    from planner.steps.seal import Sealing
-    from planner.steps.sizes import Sizes
-    from planner.values.prompt import Counters
-
-    history = recall(request)
-    layered = layer(request, history, summaries)
-    job = Job(request, history, encoder, Sealing(request, None, None), Stores(), summaries)  # type: ignore[arg-type]
-    measurer = _measurer(job, layered, Counters())
-    known = Sizes(measurer, Stores().sizes)
-    known.learn(history.turns)
-    steps = ladder(layered, request.options, known.item)
-    out = _Rungs()
-    for made in range(len(steps.moves) + 1):
-        selection = rung(steps, layered, layered.passages, made)
-        out.sizes.append(measurer.measure(selection).tokens)
-        names = [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}"
-                 for entry in selection.history]  # fmt: skip
-        names += [f"passage/{entry.citation_id}" for entry in selection.passages]
-        out.kept.append((*names, f"turn/{layered.open_turn.id}"))
-    return out
+    event("moved" if made else "whole")
+    assert whole[made].turns == tuple(key for key in answer.kept if key.startswith(("turn/", "summary/")))
+    assert whole[made].passages == tuple(key for key in answer.kept if key.startswith("passage/"))
 
 
 def _talk(number: int, words: str) -> Turn:

@@ -9,9 +9,7 @@ INPUT_FIELDS = (
 )  # fmt: skip
 
 
-def faults(
-    account: Mapping[str, object], ids: Sequence[int], *, margin_tokens: int, input_limit: int
-) -> list[str]:
+def faults(account: Mapping[str, object], ids: Sequence[int], *, margin_tokens: int, input_limit: int) -> list[str]:
     """List what is wrong with an account as it is written on the wire; an empty list if nothing is.
 
     >>> fields = dict.fromkeys(INPUT_FIELDS, 1)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def low_water_cut(
-    movable: Sequence[int], tokens: int, first_fit: int, room_tokens: int, low_water: float
-) -> int:
+def low_water_cut(movable: Sequence[int], tokens: int, first_fit: int, room_tokens: int, low_water: float) -> int:
     """Return the number of moves made: the first fit, or on to the first rung within the low water.
 
     movable    sizes of the movable turns, oldest first, which leave one by one

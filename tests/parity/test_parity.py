@@ -21,7 +21,8 @@ from tests.support.framing import measure_traits
 EXAMPLES = int(os.environ.get("PLANNER_MAX_EXAMPLES", "60"))
 FOLDERS = (
     "deepseek-v3", "gemma-3", "gpt-oss", "llama-2-spm", "llama-3.1", "llama-3.2", "mistral-nemo-tekken",
-    "mistral-v1-fast", "mistral-v1-spm", "mistral-v3-spm", "phi-3-mini", "qwen3-0.6b", "qwen3-slow", "smollm2",
+    "mistral-v1-fast", "mistral-v1-spm", "mistral-v3-spm", "phi-3-mini", "qwen3-0.6b", "qwen3-slow",
+    "smollm2",
 )  # fmt: skip
 BUNDLES = (*SHIPPED, *FOLDERS)
 

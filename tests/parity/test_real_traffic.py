@@ -28,10 +28,10 @@ OVERFLOWS = ("context_policy_overflow", "open_turn_overflow")
 
 
 def _sample(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
-    """Take short and long ones, generated and chained, at a user and at a tool point, and an impossible one."""
+    """Take generated and chained ones, at a user and at a tool point, and an impossible one."""
     if FULL or name in WHOLE_SET:
         return list(dialogues)
-    return [*dialogues[2:36:6], dialogues[11], *dialogues[36::7]]
+    return [*dialogues[2:36:8], dialogues[11], *dialogues[36::8]]
 
 
 class Traffic:
@@ -61,7 +61,7 @@ class Traffic:
         answer = self.planner.plan(
             messages=dialogue.messages,
             tools=list(dialogue.tools) or None,
-            max_input_tokens=self.judge.window,
+            max_input_tokens=WINDOW_TOKENS,
             reserved_output_tokens=RESERVE_TOKENS,
             options=self.options,
         )

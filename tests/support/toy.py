@@ -40,10 +40,7 @@ _BODY = (
     "{{ '<|end|>' }}{% endfor %}"
     "{{ '<|end|>' }}{% endfor %}"
 )
-_TAIL = (
-    "{%- if loud %}{{ '!!!' }}{% endif %}"
-    "{%- if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
-)
+_TAIL = "{%- if loud %}{{ '!!!' }}{% endif %}{%- if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 _JITTER = "{{ '~' * ((messages | length * 5 + 3 * (tools or []) | length) % 7) }}"
 _STRICT = (
     "{%- set ns = namespace(last='') %}{% for m in messages %}"
@@ -154,6 +151,7 @@ def toy_text(
 
     A `<` of content becomes U+E000, so that no content can spell a control string.
     """
+
     def own(text: str) -> str:
         return text.replace("<", HELD)
 

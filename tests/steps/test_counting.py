@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from planner.wire.dump import event_fields
 from planner.wire.parse import parse_event
 from tests.laws.common import ids_of_rung, sizes, toy, with_room
 from tests.oracles.chat import chat
-from tests.steps.test_R_layers import full_request
+from tests.steps.test_layers import full_request
 from tests.strategies import tool_of
 from tests.support.reference import ReferenceBundle
 from tests.support.toy import CONTROLS, ToyBundle
@@ -92,7 +93,9 @@ def test_R34_output_and_margin_reserved() -> None:
     request = full_request()
     full = sizes(toy(), request)[0]
     for reserved, margin in ((10, 2), (0, 12), (12, 0)):
-        exact = replace(request, max_input_tokens=full + 12, reserved_output_tokens=reserved, safety_margin_tokens=margin)
+        exact = replace(
+            request, max_input_tokens=full + 12, reserved_output_tokens=reserved, safety_margin_tokens=margin
+        )
         assert () == _plan(exact).removed
         assert () != _plan(replace(exact, max_input_tokens=full + 11)).removed
         account = _plan(exact).account
@@ -191,7 +194,7 @@ def test_R40_tool_cost_follows_allowlist() -> None:
     for text in ("s", "send it", "send it to everyone at once"):
         account = _plan(replace(request, tools=(tool_of("send", text),))).account
         costs.append(account.tool_tokens)
-    assert [6 * 2, 20 * 2] == [right - left for left, right in zip(costs, costs[1:], strict=False)]
+    assert [6 * 2, 20 * 2] == [right - left for left, right in pairwise(costs)]
     both = _plan(replace(request, tools=(tool_of("send", "s"), tool_of("look_up", "s"))))
     assert costs[0] < both.account.tool_tokens
     assert both.account.items["tool/tool-send"] == costs[0]

@@ -16,7 +16,7 @@ from planner.values.turn import TRANSITIONS, Message, ToolCall, ToolResult, Turn
 from tests.laws.common import answer_bytes, ids_of_rung, kept, own_turn_id, plan_with, said, sizes, toy, with_room
 from tests.oracles.chat import chat
 from tests.oracles.rungs import rungs
-from tests.steps.test_R_layers import full_request
+from tests.steps.test_layers import full_request
 from tests.strategies import summary_of, tool_of
 from tests.support.reference import ReferenceBundle
 
@@ -26,7 +26,10 @@ QWEN = Planner("qwen3-0.6b")
 def _loop(number: int, state: str = "completed") -> Turn:
     """A turn with two parallel calls, their results and an answer."""
     calls = tuple(ToolCall(f"c{number}{letter}", "send", {"n": number}) for letter in "ab")
-    messages = [Message("user", id=f"u{number}", text=f"ask {number} " + "note " * 30), Message("assistant", tool_calls=calls)]
+    messages = [
+        Message("user", id=f"u{number}", text=f"ask {number} " + "note " * 30),
+        Message("assistant", tool_calls=calls),
+    ]
     messages += [Message("tool", tool_result=ToolResult(call.id, f"got {call.id}")) for call in calls]
     return Turn(f"t{number}", number, state, (*messages, Message("assistant", text=f"told {number}")))  # type: ignore[arg-type]
 
@@ -139,7 +142,9 @@ def test_R51_no_tool_result_without_call() -> None:
     assert isinstance(answer, Plan)
     assert 1 == said(answer).count("<|call|>") - said(answer).count("<|tool|>")
     closed = replace(waiting, state="completed")
-    assert not toy().plan(replace(request, turns=(*request.turns[:-1], closed), request=CurrentRequest(text="x"))).accepted
+    assert (
+        not toy().plan(replace(request, turns=(*request.turns[:-1], closed), request=CurrentRequest(text="x"))).accepted
+    )
 
 
 def test_R52_relative_order_only() -> None:
@@ -175,8 +180,9 @@ def test_R56_turn_states_closed_set() -> None:
         assert "ask 1" not in said(answer)
         assert [("turn/t1", state)] == [(entry.id, entry.reason) for entry in answer.removed]
     open_beside = replace(_loop(1), state="open", messages=_loop(1).messages[:1])
-    answer = toy().plan(with_room(replace(_request(), turns=(open_beside, *map(_loop, (2, 3)))), 220))
+    answer = toy().plan(with_room(replace(_request(), turns=(open_beside, *map(_loop, (2, 3)))), 600))
     assert isinstance(answer, Plan), answer
+    assert ["turn/t2"] == [entry.id for entry in answer.removed]
     assert "turn/t1" in answer.kept, "an open turn beside the request is pinned"
 
 

@@ -18,7 +18,7 @@ from planner.values.request import CurrentRequest, Options, TextItem
 from planner.values.turn import Message, Turn
 from planner.wire.dump import dump_receipt, dump_refusal
 from tests.laws.common import plan_with, sizes, toy, with_room
-from tests.steps.test_R_layers import full_request
+from tests.steps.test_layers import full_request
 from tests.strategies import summary_of
 from tests.support.toy import ToyBundle
 
@@ -29,7 +29,10 @@ def every_refusal() -> Iterator[Refusal]:
     """Give a refusal of each kind the core can give."""
     request = full_request()
     spelled = replace(request, options=Options(mode="text"), policy=(TextItem("p", "<|end|>"),))
-    twice = (Turn("t1", 1, "completed", (Message("user", text="a"),)), Turn("t2", 2, "completed", (Message("user", text="b"),)))
+    twice = (
+        Turn("t1", 1, "completed", (Message("user", text="a"),)),
+        Turn("t2", 2, "completed", (Message("user", text="b"),)),
+    )
     answered = Turn("t9", 9, "open", (Message("user", text="a"), Message("assistant", text="b")))
     asked = [
         (toy(), replace(request, max_input_tokens=20)),
@@ -104,7 +107,9 @@ def test_R185_receipt_fields() -> None:
         app_version="1.2+3", now="2026-11-30T12:00:00Z", passages=(Passage("c1", "sea", 0.5),),
     )  # fmt: skip
     summary = summary_of("s", request.turns[2:3], "x", summary_version=6)
-    loose = replace(request.turns[2], messages=tuple(replace(one, text="rain " * 60) for one in request.turns[2].messages))
+    loose = replace(
+        request.turns[2], messages=tuple(replace(one, text="rain " * 60) for one in request.turns[2].messages)
+    )
     request = replace(request, turns=(*request.turns[:2], loose, request.turns[3]))
     answer = plan_with(toy().encoder(), with_room(request, sizes(toy(), request)[0] - 1), (summary,))
     assert isinstance(answer, Plan)

@@ -1,0 +1,151 @@
+"""Close the pipe: an accepted plan, or a refusal with what would help (design.md §2, Answers)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.encoding.encoder import Encoding
+from planner.encoding.guards import Guards
+from planner.steps.account import account
+from planner.steps.control_text import refuse_control_text
+from planner.steps.fit import Fitted
+from planner.steps.measure import Measured, Measurer
+from planner.steps.overflow import overflow
+from planner.steps.seal import Sealing, file_items, kept_ids, plan_receipt, prefix, refusal_receipt, removals
+from planner.steps.window import Resolved
+from planner.values.account import Account
+from planner.values.plan import Advice, Plan, Refusal
+from planner.values.prompt import Counters
+from planner.values.reasons import RefusalSignal, outcome_of
+from planner.values.receipt import HistoryReduced
+from planner.values.rung import Ladder, Layered
+from planner.values.summary import SummaryRecord
+from planner.values.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Everything an accepted plan is made of."""
+
+    sealing: Sealing
+    layered: Layered = field(repr=False)
+    steps: Ladder = field(repr=False)
+    fitted: Fitted = field(repr=False)
+    resolved: Resolved
+    guards: Guards = field(repr=False)
+
+
+def refused(
+    sealing: Sealing,
+    signal: RefusalSignal,
+    counters: Counters | None = None,
+    *,
+    account: Account | None = None,
+    missing: int = 0,
+    resolved: Resolved | None = None,
+    advice: Advice | None = None,
+) -> Refusal:
+    """Seal a refusal."""
+    if advice is None:
+        advice = Advice(concession=signal.concession)
+    return Refusal(
+        outcome=outcome_of(signal.reason),
+        reason=signal.reason,
+        detail=signal.detail,
+        receipt=refusal_receipt(sealing, signal.reason, account, resolved),
+        account=account,
+        tokens_missing=missing,
+        advice=advice,
+        diagnostics=counters.as_dict() if counters is not None else {},
+    )
+
+
+def overflowed(sealing: Sealing, measurer: Measurer, last: Measured, resolved: Resolved) -> Refusal:
+    """Refuse because what cannot move is too large, naming it and what would help (R29, R30)."""
+    found = overflow(measurer, last, resolved.window, measurer.encoder.bundle.manifest)
+    figures = None
+    if found.measured.encoding is not None and found.measured.encoding.assembled is not None:
+        figures = account(found.measured.encoding.assembled, sealing.request, resolved.window)
+    signal = RefusalSignal(found.reason, found.detail)
+    return refused(
+        sealing, signal, measurer.counters, account=figures, missing=found.tokens_missing, advice=found.advice,
+        resolved=resolved,
+    )  # fmt: skip
+
+
+def accepted(answering: Answering, counters: Counters) -> Plan:
+    """Return the plan of the rung that was found.
+
+    Refuses what its measuring said the template cannot carry, attribution_lost, and in text mode
+    control_text_in_field.
+    """
+    sealing, layered, fitted = answering.sealing, answering.layered, answering.fitted
+    resolved = answering.resolved
+    request, measured = sealing.request, fitted.measured
+    if measured.problem is not None:
+        problem = measured.problem
+        raise RefusalSignal(problem.reason, problem.detail, concession=problem.concession)
+    framed, encoding = measured.framed, measured.encoding
+    if framed is None or encoding is None or encoding.assembled is None:
+        raise AssertionError("a fitting rung without a prompt")
+    if encoding.ambiguous:
+        raise RefusalSignal("attribution_lost", encoding.ambiguous[0].item)
+    if encoding.rendered is not None and request.options.mode == "text":
+        refuse_control_text(encoding.rendered, answering.guards)
+    assembled = encoding.assembled
+    figures = account(assembled, request, resolved.window)
+    kept = kept_ids(layered, fitted, framed)
+    removed, reduced = removals(layered, answering.steps, fitted)
+    receipt = plan_receipt(
+        sealing, figures, framed, assembled, kept, removed,
+        _extra(answering, encoding, reduced),
+    )  # fmt: skip
+    room = resolved.window.budget - len(assembled.ids)
+    return Plan(
+        ids=assembled.ids,
+        account=figures,
+        receipt=receipt,
+        kept=kept,
+        removed=removed,
+        max_output_tokens=resolved.window.reserved + max(0, room),
+        prompt=encoding.rendered.text if encoding.rendered is not None else None,
+        spans=tuple(assembled.spans),
+        diagnostics=counters.as_dict(),
+        file_items=file_items(fitted, framed, kept),
+    )
+
+
+def _kept_turns(fitted: Fitted) -> list[Turn]:
+    return [entry for entry in fitted.measured.selection.history if isinstance(entry, Turn)]
+
+
+def _extra(answering: Answering, encoding: Encoding, reduced: HistoryReduced | None) -> dict[str, Any]:
+    request, fitted, resolved = answering.sealing.request, answering.fitted, answering.resolved
+    assembled = encoding.assembled
+    if assembled is None or fitted.measured.framed is None:
+        raise AssertionError("a fitting rung without a prompt")
+    turns = _kept_turns(fitted)
+    flags = list(resolved.flags)
+    shared = None
+    fresh = len(assembled.ids)
+    if request.previous is not None:
+        shared = prefix(request.previous, assembled.ids, assembled, turns[0].id if turns else None)
+        if shared is None:
+            flags.append("no_previous_ids")
+        else:
+            fresh -= shared.common_tokens
+        if request.previous.generated_ids is None:
+            flags.append("generated_unknown")
+    shown = [e for e in fitted.measured.selection.history if isinstance(e, SummaryRecord)]
+    return {
+        "flags": flags,
+        "defaults": resolved.defaults,
+        "prefix": shared,
+        "fresh_tokens": fresh,
+        "history_reduced": reduced,
+        "neutralised": assembled.neutralised,
+        "tool_detail_lost": tuple(leaf.path for leaf in encoding.detail_lost),
+        "summary_versions": tuple(f"{entry.id}@{entry.summary_version}" for entry in shown),
+        "slot": "user_message" if shown else None,
+    }
