@@ -108,9 +108,11 @@ def requests(
 ) -> PlanRequest:
     """Draw a request for a bundle: a question, or an open turn to be continued."""
     turns = draw(histories(wanted))
-    items = lambda name: tuple(  # noqa: E731 - two uses, one line
-        TextItem(f"{name}{number}", draw(wanted.texts)) for number in range(draw(st.integers(0, 2)))
-    )
+
+    def items(name: str) -> tuple[TextItem, ...]:
+        count = draw(st.integers(0, 2))
+        return tuple(TextItem(f"{name}{number}", draw(wanted.texts)) for number in range(count))
+
     last = turns[-1].sequence if turns else 0
     if draw(st.booleans()):
         question = CurrentRequest(id="q", text=draw(wanted.texts), required_parameters=items("parameter"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.selftest import FULL_CHATS, SHORT_CHATS, SHORT_DIRTY, SPLIT, SelfTestCheck, spread
@@ -16,7 +17,8 @@ from planner.encoding.encoder import Encoder, Encoding
 from planner.encoding.skeleton import control_ids, inert_wrap
 from planner.encoding.tracked import own
 from planner.encoding.whole import encode_whole
-from planner.steps.frame import FixedParts, Framed, Framer
+from planner.steps.frame import Framed, Framer
+from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import Framing, Wrap
 from planner.steps.layer import layer
 from planner.steps.recall import recall
@@ -57,7 +59,13 @@ class _Writer:
     rng: random.Random = field(default_factory=lambda: random.Random(SEED))  # noqa: S311 - a repeatable choice
     written: int = 0
 
+    def spelling(self, token: ControlToken) -> str:
+        """Return a text that holds a control token and is no other text: some templates compare them."""
+        self.written += 1
+        return f"plain {token.text} words {self.written}"
+
     def text(self) -> str:
+        """Return the next clean text."""
         while True:
             self.written += 1
             pieces = [f"n{self.written}", *self.rng.choices(_FRAGMENTS, k=self.rng.randint(1, 4))]
@@ -174,7 +182,7 @@ class _ChatTest:
             return framed, None
 
     def _chat(self, number: int, planted: ControlToken | None) -> Layered:
-        words = self.writer.text if planted is None else lambda: f"plain {planted.text} words"
+        words = self.writer.text if planted is None else partial(self.writer.spelling, planted)
         profile = self.profile
         calls = _carries_calls(profile)
         turns = tuple(

@@ -97,10 +97,8 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
     figures = account(assembled, request, resolved.window)
     kept = kept_ids(layered, fitted, framed)
     removed, reduced = removals(layered, answering.steps, fitted)
-    receipt = plan_receipt(
-        sealing, figures, framed, assembled, kept, removed,
-        _extra(answering, encoding, reduced),
-    )  # fmt: skip
+    extra = {"kept": kept, "removed": removed, **_extra(answering, encoding, reduced)}
+    receipt = plan_receipt(sealing, figures, framed, assembled, extra)
     room = resolved.window.budget - len(assembled.ids)
     return Plan(
         ids=assembled.ids,

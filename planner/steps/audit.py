@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.encoding.skeleton import control_ids, inert_wrap
-from planner.steps.frame import FixedParts, Framer
+from planner.steps.frame import Framer
+from planner.steps.frame_fixed import FixedParts
 from planner.steps.measure import Measured, Measurer
 from planner.values.reasons import RefusalSignal
 

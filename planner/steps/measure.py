@@ -9,7 +9,8 @@ from typing import Any
 
 from planner.encoding.encoder import Encoder, Encoding
 from planner.steps.explain import Problem, explain_loss, explain_raise
-from planner.steps.frame import FixedParts, Framed, Framer, carried_framing
+from planner.steps.frame import Framed, Framer, carried_framing
+from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Framing
 from planner.steps.splice import FrozenStore, Splicer, make_splicer
 from planner.values.prompt import Counters

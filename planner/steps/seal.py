@@ -261,8 +261,6 @@ def plan_receipt(
     account: Account,
     framed: Framed,
     assembled: Assembled,
-    kept: tuple[str, ...],
-    removed: tuple[Removal, ...],
     extra: Mapping[str, Any],
 ) -> Receipt:
     """Return the receipt of an accepted plan; `extra` holds the fields the pipeline worked out apart."""
@@ -273,8 +271,6 @@ def plan_receipt(
     return replace(
         base_receipt(sealing, "accepted", None),
         account=account,
-        kept=kept,
-        removed=removed,
         concessions=tuple(ConcessionUse(name, messages) for name, messages in sorted(framed.used.items())),
         aliased_call_ids=framed.aliased,
         flags=tuple(dict.fromkeys(flags)),

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.encoding.encoder import Encoding
-from planner.steps.frame import Framed, Framer, citation_area
+from planner.steps.frame import Framed
+from planner.steps.frame_blocks import citation_area, state_block
 from planner.steps.measure import Measured, Measurer, turn_texts
 from planner.values.prompt import Leaf
 from planner.values.reasons import RefusalSignal
 from planner.values.rung import Selection
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 TOLERANCE_TOKENS = 8
@@ -235,14 +237,14 @@ class Sizes:
         if known is None:
             measurer = self.measurer
             summary = next(s for s in measurer.layered.summaries if s.id == summary_id)
-            text = state_text(measurer.framer, summary)
+            text = state_text(summary)
             known = self._summaries[summary_id] = measurer.encoder.alone(text, measurer.counters)
         return known
 
 
-def state_text(framer: Framer, summary: object) -> str:
+def state_text(summary: SummaryRecord) -> str:
     """Return the text of a state block that holds one summary."""
-    pieces = framer.state_block([summary])  # type: ignore[list-item]
+    pieces = state_block([summary])
     return "".join(piece.text if isinstance(piece, Leaf) else piece for piece in pieces)
 
 

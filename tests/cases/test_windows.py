@@ -74,7 +74,7 @@ def test_D16a_the_open_turn_is_never_shortened(shared_dir: Path) -> None:
     check("D16", "about 4091 tokens", abs(need - 4091) <= 8)
     check("D16", "the refusal names the class that is too big",
           "open_turn_overflow" == refused.reason and refused.line().startswith("context plan rejected: ")
-          and answer_bytes(refused) == answer_bytes(_refused(request)))  # fmt: skip
+          and answer_bytes(refused) == answer_bytes(PLANNER.plan(request)))  # fmt: skip
 
 
 def test_D16b_six_small_results_overflow_together(shared_dir: Path) -> None:

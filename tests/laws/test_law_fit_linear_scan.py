@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.planner import Planner
 from planner.values.plan import Plan, Refusal
-from planner.values.request import CONCESSIONS, PlanRequest
+from planner.values.request import CONCESSIONS, Options, PlanRequest
 from tests.conftest import MAX_EXAMPLES
 from tests.laws.common import (
     TOYS,
@@ -28,7 +28,7 @@ from tests.laws.common import (
 from tests.oracles.rungs import rungs
 from tests.oracles.scan import first_fit
 from tests.oracles.suffix import longest_suffix
-from tests.strategies import Options, Wanted, requests
+from tests.strategies import Wanted, requests
 from tests.support.toy import ToyBundle
 
 
@@ -65,7 +65,7 @@ def test_kept_turns_are_the_longest_whole_turn_suffix(template: str, pieces: str
     """Beside protected and open turns, the turns that stay are the longest suffix that fits."""
     planner = toy(template, pieces)
     request = data.draw(requests(planner.bundle_id, Wanted(passages=False, max_turns=9)))
-    turns = [name for name in rungs(request)[0][0]]
+    turns = list(rungs(request)[0][0])
     by_id = {turn.id: turn for turn in request.turns}
     pinned = [at for at, name in enumerate(turns) if by_id[name].pinned or by_id[name].state == "open"]
 
