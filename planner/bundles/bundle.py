@@ -26,17 +26,21 @@ class FolderBundle:
         *,
         cache_dir: Path | None = None,
         reviewed: bool = False,
+        admit: Callable[[FolderBundle], object] | None = None,
     ) -> None:
         """Take what loads the files; a manifest that is None is made by `make_manifest` at first use.
 
         cache_dir  where measured profiles are kept; `reviewed` is true for a shipped manifest, whose
-        template is measured without the limits for unknown ones.
+        template is measured without the limits for unknown ones. `admit` is called once before the
+        template's profile is given out; what it raises, the profile raises.
         """
         self._load = load
         self._manifest = manifest
         self._make_manifest = make_manifest
         self._cache_dir = cache_dir
         self._reviewed = reviewed
+        self._admit = admit
+        self._admitting = False
         self._parts: tuple[Loaded, FolderConfig] | None = None
         self._engine: Engine | None = None
         self._profile: TemplateProfile | None = None
@@ -99,18 +103,30 @@ class FolderBundle:
 
     @property
     def profile(self) -> TemplateProfile:
-        """The measured template profile. Raises bundle_has_no_template, template_rejected."""
-        if self._profile is None:
-            from planner.bundles.probe import profile_for
-
-            source = self.template_source
-            stated = self._manifest
-            variables = self.variables if stated is None else dict(stated.variables)
-            profile = profile_for(source, variables, cache_dir=self._cache_dir, trusted=self._reviewed)
-            if stated is not None and stated.rewrites:
-                profile = replace(profile, rewrites=stated.rewrites)
-            self._profile = profile
+        """The measured template profile. Raises bundle_has_no_template, template_rejected, what `admit` raises."""
+        if self._profile is None or self._admit is not None:
+            with self._lock:
+                if self._profile is None:
+                    self._profile = self._measured()
+                if self._admit is not None and not self._admitting:
+                    self._admitting = True
+                    try:
+                        self._admit(self)
+                        self._admit = None
+                    finally:
+                        self._admitting = False
         return self._profile
+
+    def _measured(self) -> TemplateProfile:
+        from planner.bundles.probe import profile_for
+
+        source = self.template_source
+        stated = self._manifest
+        variables = self.variables if stated is None else dict(stated.variables)
+        profile = profile_for(source, variables, cache_dir=self._cache_dir, trusted=self._reviewed)
+        if stated is not None and stated.rewrites:
+            profile = replace(profile, rewrites=stated.rewrites)
+        return profile
 
     @property
     def text_tokens(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Bounds follow threats.md §2.6. Nothing is followed out of the folder, unpickled
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ MAX_FOLDER_ENTRIES = 65_536
 MAX_JSON_DEPTH = 32
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/"
 _SAFE_FLAGS = (
     os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -99,11 +101,14 @@ class FolderFiles:
         return data
 
     def _read_bytes(self, name: str, limit_bytes: int) -> bytes:
-        path = self.root.joinpath(*name.split("/"))
-        if not self._follow_links:
-            self._refuse_way_out(path, name)
-        else:
+        path, blob = self.root.joinpath(*name.split("/")), None
+        if self._follow_links:
             path = Path(os.path.realpath(path))
+        else:
+            blob = hub_blob(self.root, name)
+            if blob is None:
+                self._refuse_way_out(path, name)
+            path = blob or path
         try:
             before = os.lstat(path)
             if not stat.S_ISREG(before.st_mode):
@@ -127,6 +132,8 @@ class FolderFiles:
                 raise PlannerFault("file_not_readable", f"{name} cannot be read") from None
         if len(data) > limit_bytes:
             raise PlannerFault("bundle_unsafe", f"{name} is larger than {limit_bytes} bytes")
+        if blob is not None and blob.name not in (sha256_hex(data), _git_digest(data)):
+            raise PlannerFault("bundle_mismatch", f"{name} differs from the digest its blob is named by")
         return data
 
     def _refuse_way_out(self, path: Path, name: str) -> None:
@@ -134,6 +141,30 @@ class FolderFiles:
         inside = real_path.startswith(real_root.rstrip(os.sep) + os.sep)
         if not inside or path.is_symlink():
             raise PlannerFault("bundle_path", f"{name} is a link; the real file must lie in the folder")
+
+
+def hub_blob(root: Path, name: str) -> Path | None:
+    """Return the blob a snapshot's link stands for in a hub cache, None for anything else (ADR 0006).
+
+    The cache keeps `blobs/<digest>` and, beside it, `snapshots/<revision>/<name>` as relative links to them.
+    Only that exact shape is taken: link text, folder names and a digest as the blob's name; the caller
+    compares the digest with the bytes.
+    """
+    real = Path(os.path.realpath(root))
+    link = real.joinpath(*name.split("/"))
+    if real.parent.name != "snapshots" or not link.is_symlink() or link.parent != Path(os.path.realpath(link.parent)):
+        return None
+    up, _, digest = os.readlink(link).replace(os.sep, "/").rpartition("/blobs/")
+    levels = len(link.relative_to(real.parent.parent).parts) - 1
+    if up.split("/") != [".."] * levels or not _BLOB.fullmatch(digest):
+        return None
+    blob = real.parent.parent / "blobs" / digest
+    return blob if Path(os.path.realpath(blob)) == blob else None
+
+
+def _git_digest(data: bytes) -> str:
+    # Small files are named as git names them; this tells a damaged file, it keeps no secret.
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def parse_json(data: bytes, name: str) -> Any:

@@ -39,9 +39,11 @@ def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: 
     """Open the bundle that `ref` names: an id, or the path of a model folder.
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
-    cache_dir  where measured template profiles are kept between processes; None keeps none.
-    Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, and what `open_folder`
-    raises.
+    cache_dir  where measured template profiles and passed self-tests are kept between processes; None keeps none.
+    A plain folder is admitted here: its short self-test runs, once for its digest. A folder with a manifest
+    of the user's is admitted when its template is first used; a shipped one was certified.
+    Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, tokenizer_failed,
+    template_rejected, template_content_dependent, and what `open_folder` raises.
     """
     if isinstance(ref, str) and _ID.fullmatch(ref):
         for folder, shipped in _places(user_folder):
@@ -51,7 +53,7 @@ def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: 
     if path.is_dir():
         if (path / MANIFEST_FILE).is_file():
             return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
-        return open_folder(path, cache_dir=cache_dir)
+        return _admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
     if path.is_file():
         raise _not_a_folder(path)
     name = f"{str(ref)[:120]!a}"
@@ -115,7 +117,16 @@ def _open_manifest(folder: Path, wanted_id: str | None, *, shipped: bool, cache_
     if parsed.origin is not None:
         distribution_root(parsed.origin)
     load = partial(_load, folder, parsed, shipped)
-    return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped)
+    check = None if shipped else partial(_admitted, cache_dir=cache_dir)
+    return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped, admit=check)
+
+
+def _admitted(bundle: FolderBundle, cache_dir: Path | None) -> FolderBundle:
+    from planner.bundles.selftest import admit
+
+    if admit(bundle, cache_dir=cache_dir).encode_mode != bundle.manifest.encode_mode:
+        bundle.encode_whole()
+    return bundle
 
 
 def _located(folder: Path, parsed: ManifestFile) -> list[tuple[FileEntry, FolderFiles]]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from planner.bundles.canaries import MARK, TOOLS, Canary, Form, Pen, adapt
 from planner.bundles.verdicts import rejected
 from planner.encoding.template import (
-    OutputBudgetExceeded,
     TemplateFailure,
     output_budget,
     render_plain,
     variables,
 )
+from planner.encoding.template_bounds import OutputBudgetExceeded
 from planner.values.profile import Carried
 
 _WORST: tuple[Carried, ...] = ("kept", "dropped", "raises")

@@ -95,6 +95,7 @@ class TokenizersEngine:
         self._reload = reload
         self._control_ids = frozenset(token.id for token in control_tokens)
         self._composes = composes(tokenizer)
+        self.decodes = tokenizer.decoder is not None
         self._parsing: Tokenizer | None = None
         self._untrimmed = False
         self._lock = threading.Lock()

@@ -12,12 +12,12 @@ from planner.encoding.parsed import assemble_parsed
 from planner.encoding.reown import with_texts
 from planner.encoding.runs import Assembled, RunCache, assemble
 from planner.encoding.template import (
-    OutputBudgetExceeded,
     TemplateFailure,
     output_budget,
     render_plain,
     variables,
 )
+from planner.encoding.template_bounds import OutputBudgetExceeded
 from planner.encoding.tracked_template import render_tracked
 from planner.encoding.whole import render_whole
 from planner.values.bundle import Bundle
@@ -70,6 +70,8 @@ class Encoder:
                 self.bundle.template_source, self._values(inputs), output_budget(_characters(inputs))
             )
         except TemplateFailure as failure:
+            if failure.kind == "MemoryError":
+                raise RefusalSignal("template_budget", "the template ran out of memory") from None
             setattr(counters, kind, getattr(counters, kind) + 1)
             return Encoding(None, None, failure=failure.kind)
         except OutputBudgetExceeded:

@@ -8,10 +8,9 @@ The clock is an input (X57). This is the only home of jinja2.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, update_wrapper
 from typing import Any, NoReturn
 
 import jinja2
@@ -23,6 +22,22 @@ import jinja2.runtime
 import jinja2.sandbox
 import jinja2.utils
 
+from planner.encoding.template_bounds import (
+    FILTERS,
+    REMOVED_FILTERS,
+    REMOVED_METHODS,
+    BoundedCodeGenerator,
+    OutputBudgetExceeded,
+    check_format,
+    check_method,
+    check_operator,
+    narrow,
+    plain_concat,
+    plain_tilde,
+    plus,
+    set_bound,
+)
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,10 +48,6 @@ class TemplateFailure(Exception):  # noqa: N818 - the template failed, not this 
         """Keep the kind only."""
         super().__init__(kind)
         self.kind = kind
-
-
-class OutputBudgetExceeded(Exception):  # noqa: N818
-    """The template wrote more characters than the caller allowed (threats.md §2.5)."""
 
 
 class GenerationTag(jinja2.ext.Extension):
@@ -56,7 +67,6 @@ class GenerationTag(jinja2.ext.Extension):
         return caller()
 
 
-_MAX_FACTOR_CHARACTERS = 1_000_000
 _DICT_ATTRIBUTES = frozenset(dir(dict))
 # Attributes the sandbox lets through after a dozen checks; looked up here at once, with the same answer.
 _SAFE_TEXT_METHODS = frozenset(
@@ -67,19 +77,41 @@ _OPEN_KINDS = (jinja2.runtime.LoopContext, jinja2.utils.Namespace)
 
 
 class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """The sandbox with transformers' settings; multiplication and padding are bounded, folding is off."""
+    """The sandbox with transformers' settings; whatever makes a text longer is bounded, folding is off."""
 
+    code_generator_class = BoundedCodeGenerator
+    concat = staticmethod(plain_concat)
+    tilde = staticmethod(plain_tilde)
+    plus = staticmethod(plus)
     intercepted_binops = frozenset({"*", "**", "%"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Refuse a product, power or format that could grow without bound."""
-        if operator == "*" and _grows(left, right):
-            raise OutputBudgetExceeded
-        if operator == "**" and not (_small(left) and _small(right)):
-            raise OutputBudgetExceeded
-        if operator == "%" and isinstance(left, str) and _wide_format(left):
-            raise OutputBudgetExceeded
+        check_operator(operator, left, right)
         return super().call_binop(context, operator, left, right)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call as the sandbox does; a string's own `replace` and `join` stay within the bound."""
+        name = getattr(obj, "__name__", None)
+        if name in ("replace", "join"):
+            owner = getattr(obj, "__self__", None)
+            if isinstance(owner, str):
+                check_method(owner, name, args)
+        return super().call(context, obj, *args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Format as the sandbox does, within the bound."""
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+        owner = value.__self__
+
+        def limited(*args: Any, **kwargs: Any) -> str:
+            named = args[0] if value.__name__ == "format_map" and args and isinstance(args[0], Mapping) else kwargs
+            check_format(owner, args, named)
+            return wrapped(*args, **kwargs)
+
+        return update_wrapper(limited, value)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Look into our own plain dicts without the sandbox's slow path; the answer is the same."""
@@ -111,29 +143,9 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Take away the string methods whose width argument is unbounded (threats.md §2.5)."""
-        if isinstance(obj, str) and attr in {"ljust", "rjust", "center", "zfill", "expandtabs"}:
+        if isinstance(obj, str) and attr in REMOVED_METHODS:
             return False
         return super().is_safe_attribute(obj, attr, value)
-
-
-def _small(value: Any) -> bool:
-    return isinstance(value, (int, float)) and abs(value) <= 1_000
-
-
-def _grows(left: Any, right: Any) -> bool:
-    for sequence, factor in ((left, right), (right, left)):
-        if isinstance(sequence, (str, list, tuple)) and isinstance(factor, int):
-            return len(sequence) * factor > _MAX_FACTOR_CHARACTERS
-    if isinstance(left, int) and isinstance(right, int):
-        return left.bit_length() + right.bit_length() > 4_096
-    return False
-
-
-_WIDTH = re.compile(r"%[^a-zA-Z%]*?(\d{4,}|\*)")
-
-
-def _wide_format(text: str) -> bool:
-    return _WIDTH.search(text) is not None
 
 
 def raise_exception(_message: str) -> NoReturn:
@@ -157,11 +169,12 @@ def make_environment(
 ) -> TemplateEnvironment:
     """Build an environment with transformers' settings."""
     env = environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols])
-    env.filters["tojson"] = plain_tojson
+    env.filters.update(FILTERS)
+    env.filters["tojson"] = narrow(plain_tojson)
     env.globals["raise_exception"] = raise_exception
     for name in ("lipsum", "cycler", "joiner"):
         env.globals.pop(name, None)
-    for name in ("random", "pprint", "center"):
+    for name in REMOVED_FILTERS:
         env.filters.pop(name, None)
     return env
 
@@ -211,6 +224,8 @@ def pieces(template: jinja2.Template, values: Mapping[str, Any], budget_characte
     Raises TemplateFailure for whatever the template raises and OutputBudgetExceeded past the budget.
     """
     written = 0
+    # Renders of one thread never interleave: whoever asks for pieces takes them all before the next render.
+    before = set_bound(budget_characters)
     try:
         for piece in template.root_render_func(template.new_context(dict(values))):
             written += len(piece)
@@ -224,6 +239,8 @@ def pieces(template: jinja2.Template, values: Mapping[str, Any], budget_characte
         LookupError, RecursionError, MemoryError,
     ) as error:  # fmt: skip
         raise TemplateFailure(type(error).__name__) from None
+    finally:
+        set_bound(before)
 
 
 def render_plain(source: str, values: Mapping[str, Any], budget_characters: int = 1 << 30) -> str:

@@ -16,37 +16,35 @@ import jinja2.compiler
 import jinja2.nodes
 
 from planner.encoding.template import TemplateEnvironment, compile_with, make_environment, pieces
+from planner.encoding.template_bounds import BoundedCodeGenerator, bounded, check_indent, joined, narrow
 from planner.encoding.tracked import Tracked, concat, join, make, respread, spans_of
 from planner.encoding.tracked_dump import ToJson, text_of
 from planner.encoding.tracked_markup import plain_of, safe
 from planner.values.prompt import Leaf, Rendered, Span
 
 
-class _CodeGenerator(jinja2.compiler.CodeGenerator):
+class _CodeGenerator(BoundedCodeGenerator):
     def _output_child_pre(self, node: jinja2.nodes.Expr, frame: jinja2.compiler.Frame, finalize: Any) -> None:
         if frame.eval_ctx.volatile or frame.eval_ctx.autoescape or finalize.src is not None:
             super()._output_child_pre(node, frame, finalize)
         else:
             self.write("environment.text(")
 
-    def visit_Concat(self, node: jinja2.nodes.Concat, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
-        self.write("environment.tilde((")
-        for part in node.nodes:
-            self.visit(part, frame)
-            self.write(", ")
-        self.write("))")
-
 
 class TrackedEnvironment(TemplateEnvironment):
     """The sandbox whose joins keep owners."""
 
     code_generator_class = _CodeGenerator
-    concat = staticmethod(concat)
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> str:
+        """Join what a macro or a `set` block wrote, within the bound."""
+        return concat(bounded(parts))
 
     @staticmethod
     def tilde(parts: Iterable[Any]) -> str:
-        """Join the operands of `~` as jinja2 does: everything as text."""
-        return concat([part if isinstance(part, str) else text_of(part) for part in parts])
+        """Join the operands of `~` as jinja2 does: everything as text, within the bound."""
+        return concat(bounded([part if isinstance(part, str) else text_of(part) for part in parts]))
 
     @staticmethod
     def text(value: Any) -> str:
@@ -106,7 +104,7 @@ def _join_filter(value: Iterable[Any], d: str = "", attribute: str | int | None 
     items: Iterable[Any] = value
     if attribute is not None:
         items = map(_attribute_of(attribute), value)
-    return join(text_of(d), [text_of(item) for item in items])
+    return joined(join, text_of(d), [text_of(item) for item in items])
 
 
 def _attribute_of(attribute: str | int) -> Callable[[Any], Any]:
@@ -119,6 +117,7 @@ def _attribute_of(attribute: str | int) -> Callable[[Any], Any]:
 
 
 def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    check_indent(text, width)
     indention = width if isinstance(width, str) else " " * width
     source = text if isinstance(text, Tracked) else make(text, spans_of(text))
     if blank:
@@ -136,7 +135,7 @@ def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = 
 def compile_tracked(source: str) -> jinja2.Template:
     """Compile a template for rendering with owners. Raises TemplateFailure."""
     env = make_environment(TrackedEnvironment)
-    env.filters["tojson"] = ToJson()
+    env.filters["tojson"] = narrow(ToJson())
     env.filters["join"] = _join_filter
     env.filters["indent"] = _indent
     env.filters["safe"] = safe

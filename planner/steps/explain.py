@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.steps.frame import Framed
-from planner.values.profile import TemplateProfile
+from planner.values.profile import Carried, TemplateProfile
 from planner.values.prompt import Leaf
 
 SERIALISE, OMIT, JOIN = "serialise_parallel_calls", "omit_text_beside_call", "join_same_role"
@@ -77,12 +77,12 @@ def explain_raise(
 
 def _turn_problem(turn: str, shapes: frozenset[str], framed: Framed, profile: TemplateProfile) -> Problem | None:
     if "tool_call" in shapes and profile.tool_call != "kept":
-        return Problem("template_drops:call", turn)
+        return _lost_or_refused(profile.tool_call, "call", turn)
     parallel_left = "parallel_calls" in shapes and SERIALISE not in framed.used
     if parallel_left and profile.parallel_calls != "kept":
         return Problem("tool_call_shape_not_supported", f"{turn}: parallel calls", SERIALISE)
     if "tool_result" in shapes and profile.tool_result != "kept":
-        return Problem("template_drops:result", turn)
+        return _lost_or_refused(profile.tool_result, "result", turn)
     for role in ("system", "developer"):
         if f"late_{role}" in shapes and getattr(profile, f"late_{role}") != "kept":
             return Problem("role_not_supported", f"{turn}: role {role}")
@@ -90,3 +90,10 @@ def _turn_problem(turn: str, shapes: frozenset[str], framed: Framed, profile: Te
     if beside_left and profile.text_beside_call != "kept":
         return Problem("template_drops:assistant_text", f"{turn}: text beside a call", OMIT)
     return None
+
+
+def _lost_or_refused(carried: Carried, kind: str, turn: str) -> Problem:
+    """Name a call or result the template has no place for: raised on, or dropped without a word."""
+    if carried == "raises":
+        return Problem("template_refuses_shape", f"{turn}: a {kind}")
+    return Problem(f"template_drops:{kind}", turn)

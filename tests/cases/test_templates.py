@@ -277,9 +277,9 @@ def test_D08_null_missing_and_empty_content_are_one(shared_dir: Path, bundle_dir
 def test_D08a_an_empty_request_is_a_typed_refusal(shared_dir: Path) -> None:
     """No index error, and T1's user message does not become the question."""
     request = request_of(case(shared_dir, "D08").input, WIDE)
-    refused = PLANNER.plan(replace(request, request=replace(request.request, text="")))
-    check("D08", "no index error", "invalid-input" == expect_refused(refused, "invalid-input").reason
-          and "$.request.text" in refused.detail)  # fmt: skip
+    answer = PLANNER.plan(replace(request, request=replace(request.request, text="")))
+    refused = expect_refused(answer, "invalid-input")
+    check("D08", "no index error", "invalid-input" == refused.reason and "$.request.text" in refused.detail)
 
 
 @pytest.mark.parametrize("result", ["", "0"])

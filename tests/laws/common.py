@@ -9,7 +9,8 @@ from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own
 from planner.pipeline import Job, Stores, run
 from planner.planner import Planner
-from planner.steps.frame import FixedParts, Framer, carried_framing
+from planner.steps.frame import Framer, carried_framing
+from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import Framing
 from planner.steps.ladder import ladder, rung
 from planner.steps.layer import layer
@@ -47,7 +48,7 @@ def ids_of_rung(planner: Planner, request: PlanRequest, turns: tuple[str, ...], 
     template = planner.bundle_id.split("-")[1]
     declared = [dict(tool.declaration) for tool in request.tools]
     loud = bool(request.template_options.get("loud"))
-    return toy_ids(engine, toy_text(chat(request, turns, cited), declared, template, loud=loud))  # type: ignore[arg-type]
+    return toy_ids(engine, toy_text(chat(request, turns, cited), declared, template, loud=loud))
 
 
 def sizes(planner: Planner, request: PlanRequest) -> list[int]:

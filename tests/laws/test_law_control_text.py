@@ -113,3 +113,20 @@ def test_text_mode_refuses_a_control_string_that_two_contents_form() -> None:
     assert Counter({CONTROLS[3].id: 1}) == _controls(accepted)
     apart = replace(request, turns=(replace(turn, messages=(Message("user", text="d|> hi"), turn.messages[1])),))
     assert isinstance(planner.plan(apart), Plan)
+
+
+@given(data=st.data())
+def test_a_bundle_that_may_not_be_cut_refuses_control_text(data: st.DataObject) -> None:
+    """Encoded in one call the tokenizer would obey content: refused exactly where that would happen."""
+    planner = Planner(ToyBundle("plain", "pair", longest_token_bytes=None, encode_mode="whole"))
+    request = data.draw(requests(planner.bundle_id, Wanted(texts=st.one_of(PLAIN_TEXT, DIRTY), max_turns=2)))
+    cut = toy("plain", "pair").plan(request)
+    answer = planner.plan(request)
+    assert isinstance(cut, Plan)
+    obeyed = planner.encoder().bundle.engine.encode_parsed(said(cut))
+    if isinstance(answer, Refusal):
+        assert "control_text_in_field" == answer.reason
+        assert list(obeyed) != cut.ids.tolist()
+    else:
+        assert cut.ids == answer.ids
+        assert cut.account == answer.account

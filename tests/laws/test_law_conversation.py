@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from planner.conversation import Conversation
 from planner.planner import Planner
+from planner.values.passage import Passage
 from planner.values.plan import Plan
 from planner.values.reasons import RefusalSignal
 from planner.values.request import CONCESSIONS, CurrentRequest, Options, PlanRequest, Previous, TextItem
-from planner.values.turn import Message, ToolCall, ToolResult, Turn
+from planner.values.turn import Message, ToolCall, ToolResult, Turn, TurnState
 from tests.laws.common import answer_bytes, said, toy
 from tests.strategies import SOME_TEXT, Wanted, passage_lists, tool_of, turn_of
 from tests.support.toy import ToyBundle
@@ -22,7 +23,11 @@ STRICT = Planner(ToyBundle("strict", "char", longest_token_bytes=None))
 BOUNDED = Planner(ToyBundle("jitter", "pair", longest_token_bytes=4))
 PLANNERS = {"plain": toy("plain", "pair"), "jitter": toy("jitter", "char"), "strict": STRICT, "bounded": BOUNDED}
 MOVES = ("append", "append", "append", "close", "state", "plan", "plan", "plan")
-CLOSED = {"open": ("completed", "cancelled", "superseded"), "completed": ("superseded",)}
+APPENDED: tuple[TurnState, ...] = ("completed", "completed", "completed", "open", "cancelled")
+CLOSED: dict[str, tuple[TurnState, ...]] = {
+    "open": ("completed", "cancelled", "superseded"),
+    "completed": ("superseded",),
+}
 
 
 class History:
@@ -39,7 +44,7 @@ class History:
         """Add the next turn."""
         self.made += 1
         sequence = (self.turns[-1].sequence if self.turns else 0) + data.draw(st.integers(1, 2))
-        state = data.draw(st.sampled_from(("completed", "completed", "completed", "open", "cancelled")))
+        state: TurnState = data.draw(st.sampled_from(APPENDED))
         turn = data.draw(turn_of(f"t{self.made}", sequence, state, Wanted()))
         self.conversation.append(turn)
         self.turns.append(turn)
@@ -169,3 +174,24 @@ def test_a_call_may_be_answered_by_replacing_the_open_turn() -> None:
     assert isinstance(warm, Plan)
     assert "rain" in said(warm)
     assert answer_bytes(toy().plan(replace(request, turns=(grown,)))) == answer_bytes(warm)
+
+
+@pytest.mark.parametrize("beside", ["passages", "preferences", "parameters"])
+def test_what_stands_before_one_question_is_no_part_of_the_turn_before_it(beside: str) -> None:
+    """A plan with a large passage or preference teaches the conversation no wrong size of its newest turn."""
+    planner = toy()
+    conversation = planner.conversation()
+    conversation.extend([_turn("t1", 1, "m1"), _turn("t2", 2, "m2")])
+    text = "sea " * 40
+    question = CurrentRequest(id="q", text="be")
+    request = PlanRequest(planner.bundle_id, question, max_input_tokens=2_000, reserved_output_tokens=0)
+    first = {
+        "passages": replace(request, passages=(Passage("c1", text, 0.5),)),
+        "preferences": replace(request, preferences=(TextItem("f", text),)),
+        "parameters": replace(request, request=replace(question, required_parameters=(TextItem("r", text),))),
+    }[beside]
+    assert conversation.plan(first).accepted
+    for room in range(8, 60):
+        tight = replace(request, max_input_tokens=room)
+        cold = planner.plan(replace(tight, turns=conversation.turns))
+        assert answer_bytes(cold) == answer_bytes(conversation.plan(tight))

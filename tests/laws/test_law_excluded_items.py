@@ -11,10 +11,12 @@ from planner.planner import Planner
 from planner.values.passage import Passage
 from planner.values.plan import Plan
 from planner.values.request import PlanRequest
+from planner.values.turn import TurnState
 from tests.laws.common import between, sizes, toy, with_room
 from tests.strategies import ALL, Wanted, requests, turn_of
 from tests.support.toy import ToyBundle
 
+NEVER_SHOWN: tuple[TurnState, ...] = ("cancelled", "superseded")
 BOUNDED = Planner(ToyBundle("jitter", "char", longest_token_bytes=4))
 
 
@@ -40,7 +42,7 @@ def test_a_too_large_passage_leaves_the_ids_alone(data: st.DataObject) -> None:
 def test_cancelled_and_superseded_turns_leave_the_ids_alone(data: st.DataObject) -> None:
     """A turn that is never rendered changes neither the ids nor what else is kept."""
     request = _squeezed(data.draw(requests(BOUNDED.bundle_id)), data)
-    state = data.draw(st.sampled_from(("cancelled", "superseded")))
+    state: TurnState = data.draw(st.sampled_from(NEVER_SHOWN))
     place = data.draw(st.integers(0, len(request.turns)))
     spread = tuple(replace(turn, sequence=2 * turn.sequence + 1) for turn in request.turns)
     gone = data.draw(turn_of("gone", 2 * spread[place - 1].sequence if place else 0, state, Wanted()))

@@ -20,9 +20,7 @@ Opened = tuple[Bundle, ReferenceBundle]
 
 
 @pytest.fixture(scope="session")
-def opened(
-    bundle_dir: Path, reference: Callable[[str], ReferenceBundle]
-) -> Iterator[Callable[[str], Opened]]:
+def opened(bundle_dir: Path, reference: Callable[[str], ReferenceBundle]) -> Iterator[Callable[[str], Opened]]:
     """Bundle and reference by folder name or `@id`; each is loaded once a session."""
     known: dict[str, Opened] = {}
 

@@ -7,6 +7,7 @@ refusals are under test. A bundle whose files state a small context is planned w
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,12 @@ class Chat(Dialogue):
     def policy(self) -> list[Message]:
         """The leading system message, or nothing."""
         return [dict(self.messages[0])] if self.messages[0]["role"] == "system" else []
+
+    @property
+    def turns(self) -> list[list[Message]]:
+        """Messages per turn; an assistant's greeting before the first question is a turn of its own."""
+        greeting = list(itertools.takewhile(lambda message: message["role"] != "user", self.messages))
+        return [part for part in (greeting[len(self.policy) :], *super().turns) if part]
 
 
 class ListJudge(Judge):
@@ -206,7 +213,8 @@ class Comparison:
             return
         self.out.table[item.shape, f"reference cannot{note}, refused: {answer.reason}"] += 1
         got: Blame = (answer.reason, _turn_named(answer.detail), answer.advice.concession)
-        if got != right:
+        # Where removing no older turn helps, the judge names none; the turn that holds the shape is as right.
+        if got != right and not (got[0] == right[0] == "template_refuses_shape" and right[1] is None):
             self._fault(item, f"refused{note} as {got}, right is {right}")
 
     def _count_raw(self, item: Conversation, rung: Rung) -> None:

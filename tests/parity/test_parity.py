@@ -131,14 +131,9 @@ def _with_word(word: str) -> list[Conversation]:
         "text_beside_call": [calling(word, call(1)), result(1)],
         "result": [calling("", call(1)), result(1, word)],
     }
-    chats = {
-        name: (question, *middle, answer, {"role": "user", "content": "bye"})
-        for name, middle in middles.items()
-    }
+    chats = {name: (question, *middle, answer, {"role": "user", "content": "bye"}) for name, middle in middles.items()}
     chats["open_loop"] = ({"role": "system", "content": word}, question, *middles["result"])
-    return [
-        Conversation(f"{shape}-{word}", shape, messages, (), frozenset()) for shape, messages in chats.items()
-    ]
+    return [Conversation(f"{shape}-{word}", shape, messages, (), frozenset()) for shape, messages in chats.items()]
 
 
 @pytest.mark.parametrize("name", ["smollm2", "gpt-oss", "llama-3.1", "mistral-nemo-tekken", "phi-3-mini"])
@@ -149,3 +144,54 @@ def test_a_lost_word_is_not_found_again_in_the_frame(opened: Callable[[str], Ope
         for item in _with_word(word):
             comparison.compare(item)
     assert comparison.out.faults == []
+
+
+def _corner_lists() -> dict[str, list[dict[str, object]]]:
+    """Lists that real agents send and the generator does not: numbers, empty parts, greetings, broken JSON."""
+
+    def call(call_id: str, arguments: object) -> dict[str, object]:
+        return {"id": call_id, "type": "function", "function": {"name": "look_up", "arguments": arguments}}
+
+    def say(role: str, content: str | None, **more: object) -> dict[str, object]:
+        return {"role": role, "content": content, **more}
+
+    def result(call_id: str, content: str) -> dict[str, object]:
+        return say("tool", content, tool_call_id=call_id)
+
+    begin = [say("system", "policy mk1"), say("user", "question mk2")]
+    end = [say("assistant", "answer mk3"), say("user", "question mk4")]
+    calling = {
+        "number_result": [say("assistant", "", tool_calls=[call("c1", {})]), result("c1", "255.0")],
+        "whole_number_result": [say("assistant", "", tool_calls=[call("c1", {"n": 7})]), result("c1", "12")],
+        "json_result": [say("assistant", "", tool_calls=[call("c1", {"a": None, "b": [1, True]})]),
+                        result("c1", '[{"k": 1.50, "\\u00e9": "mk5"}, null]')],
+        "null_result": [say("assistant", "", tool_calls=[call("c1", '{"q": "mk6"}')]), result("c1", "null")],
+        "quoted_result": [say("assistant", "", tool_calls=[call("c1", "{}")]), result("c1", '"mk7 \\"x\\""')],
+        "odd_arguments": [say("assistant", "", tool_calls=[call("c1", '{ "a" :  1.50 }')]), result("c1", "mk8")],
+        "nested_arguments": [say("assistant", "", tool_calls=[call("c1", {"a": {"b": ["mk9", {"c": "mk10"}]}})]),
+                             result("c1", "mk11 <b>&amp;</b> 'x' \"y\"")],
+        "text_and_thought": [say("assistant", "text mk12", reasoning_content="thought mk13",
+                                 tool_calls=[call("c1", {"q": "mk14"})]), result("c1", "mk15")],
+        "two_loops": [say("assistant", "", tool_calls=[call("c1", {"q": "mk16"})]), result("c1", "mk17"),
+                      say("assistant", "", tool_calls=[call("c2", {"q": "mk18"})]), result("c2", "mk19")],
+    }  # fmt: skip
+    lists = {name: [*begin, *middle, *end] for name, middle in calling.items()}
+    lists |= {f"open_{name}": [*begin, *middle] for name, middle in calling.items()}
+    lists["waiting_call"] = [*begin, *end, say("assistant", "", tool_calls=[call("c1", {"q": "mk20"})])]
+    lists["greeting"] = [say("system", "policy mk21"), say("assistant", "welcome mk22"), say("user", "mk23")]
+    lists["no_policy"] = [say("user", "mk24"), say("assistant", "mk25"), say("user", "mk26")]
+    lists["empty_answer"] = [*begin, say("assistant", ""), say("user", "mk27")]
+    lists["two_answers"] = [*begin, say("assistant", "mk28"), say("assistant", "mk29"), say("user", "mk30")]
+    lists["three_questions"] = [*begin, say("user", "mk31"), say("user", "mk32")]
+    lists["spaces_at_ends"] = [*begin, say("assistant", " mk33  "), say("user", "  mk34 \n")]
+    return lists
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_corner_shapes_are_planned_as_the_reference_renders_them(opened: Callable[[str], Opened], name: str) -> None:
+    """Same rule as for generated conversations: same ids, or the right refusal."""
+    comparison = Comparison(*opened(name))
+    for shape, messages in _corner_lists().items():
+        comparison.compare(Conversation(shape, shape, tuple(messages), (), frozenset()))
+    assert comparison.out.faults == []
+    assert comparison.out.compared >= 4

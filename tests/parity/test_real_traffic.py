@@ -137,7 +137,7 @@ def test_with_concessions_every_dialogue_is_carried(
     traffic.table(" with concessions")
     assert traffic.faults == []
     assert traffic.count("clean", *OVERFLOWS) == len(chosen)
-    assert traffic.count("clean") >= len(chosen) - 2
+    assert traffic.count("clean") > 0.8 * len(chosen)
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, *FOLDERS])

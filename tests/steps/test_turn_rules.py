@@ -137,13 +137,11 @@ def test_R51_no_tool_result_without_call() -> None:
             assert part.find("<|call|>") <= part.find("<|tool|>")
     waiting = replace(_loop(9), state="open", messages=_loop(9).messages[:3])
     request = replace(request, turns=(*request.turns, waiting), request=CurrentRequest(id="q", turn_id="t9"))
-    answer = toy().plan(request)
-    assert isinstance(answer, Plan)
-    assert 1 == said(answer).count("<|call|>") - said(answer).count("<|tool|>")
-    closed = replace(waiting, state="completed")
-    assert (
-        not toy().plan(replace(request, turns=(*request.turns[:-1], closed), request=CurrentRequest(text="x"))).accepted
-    )
+    looping = toy().plan(request)
+    assert isinstance(looping, Plan)
+    assert 1 == said(looping).count("<|call|>") - said(looping).count("<|tool|>")
+    closed = (*request.turns[:-1], replace(waiting, state="completed"))
+    assert not toy().plan(replace(request, turns=closed, request=CurrentRequest(text="x"))).accepted
 
 
 def test_R52_relative_order_only() -> None:
@@ -158,9 +156,9 @@ def test_R52_relative_order_only() -> None:
         places = [said(answer).index(f"<|user|>ask {name[1:]}") for name in order[:-1]]
         assert sorted(places) == places
     summary = summary_of("s", request.turns[1:3], "sea")
-    answer = plan_with(toy().encoder(), with_room(request, sizes(toy(), request)[0] - 1), (summary,))
-    assert isinstance(answer, Plan)
-    assert ("turn/t1", "summary/s", "turn/t4") == answer.kept[2:5]
+    told = plan_with(toy().encoder(), with_room(request, sizes(toy(), request)[0] - 1), (summary,))
+    assert isinstance(told, Plan)
+    assert ("turn/t1", "summary/s", "turn/t4") == told.kept[2:5]
 
 
 def test_R56_turn_states_closed_set() -> None:

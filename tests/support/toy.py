@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from planner.values.bundle import ControlToken, Manifest, Tier
+from planner.values.bundle import ControlToken, Engine, Manifest, Tier
 from planner.values.profile import TemplateProfile
 
 MARKERS = ("system", "developer", "user", "assistant", "tool", "tools", "call", "think", "end")
@@ -60,7 +60,8 @@ class ToyEncoded:
     """The ids of one stretch, and the character at which each token begins."""
 
     def __init__(self, pieces: Sequence[str]) -> None:
-        self.ids = [piece_id(piece) for piece in pieces]
+        known = {token.text: token.id for token in CONTROLS}
+        self.ids = [known[piece] if len(piece) > 2 else piece_id(piece) for piece in pieces]
         self._starts: list[int] = []
         self._length = 0
         for piece in pieces:
@@ -97,11 +98,14 @@ class ToyEngine:
 
     def encode_parsed(self, text: str) -> list[int]:
         """Encode with every control string obeyed."""
-        ids: list[int] = []
-        known = {token.text: token.id for token in CONTROLS}
+        return self.encode_parsed_spans(text).ids
+
+    def encode_parsed_spans(self, text: str) -> ToyEncoded:
+        """The same, with borders."""
+        pieces: list[str] = []
         for position, piece in enumerate(_CONTROL.split(text)):
-            ids += [known[piece]] if position % 2 else self.encode(piece).ids
-        return ids
+            pieces += [piece] if position % 2 else self._pattern.findall(piece)
+        return ToyEncoded(pieces)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids."""
@@ -125,7 +129,7 @@ class ToyBundle:
         tiers: Sequence[Tier] = (), longest_token_bytes: int | None = 4, **stated: Any,
     ) -> None:  # fmt: skip
         self.template_source = TEMPLATES[template]
-        self.engine = ToyEngine(pieces)
+        self.engine: Engine = ToyEngine(pieces)
         digest = hashlib.sha256(self.template_source.encode()).hexdigest()
         named = f"toy-{template}-{pieces}"
         self.manifest = Manifest(
@@ -172,7 +176,7 @@ def toy_text(
     return out + ("!!!" if loud else "") + "<|assistant|>"
 
 
-def toy_ids(engine: ToyEngine, text: str) -> list[int]:
+def toy_ids(engine: Engine, text: str) -> list[int]:
     """Encode what `toy_text` wrote, with every held-back `<` in its place again."""
     held, back = piece_id(HELD), piece_id("<")
     return [back if token == held else token for token in engine.encode_parsed(text)]

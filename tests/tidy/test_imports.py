@@ -127,9 +127,7 @@ def test_nothing_of_posix_alone_on_the_path_of_a_plan() -> None:
     for path in modules():
         inside = path.relative_to(PACKAGE).as_posix()
         wrong += [
-            f"{inside}:{line} imports {name}"
-            for name, line, top in imported(path)
-            if top and name in _POSIX_MODULES
+            f"{inside}:{line} imports {name}" for name, line, top in imported(path) if top and name in _POSIX_MODULES
         ]
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Attribute) and ast.unparse(node) in _POSIX_CALLS:
@@ -154,7 +152,5 @@ def test_nothing_of_posix_alone_on_the_path_of_a_plan() -> None:
 def test_a_fresh_interpreter_imports_no_more_than_it_needs(code: str, absent: str) -> None:
     """Start-up stays cheap because a library is imported where it is first used."""
     program = f"{code}\nimport sys\nprint([name for name in {absent.split()!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=False, cwd=ROOT, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, cwd=ROOT, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
