@@ -48,7 +48,7 @@ class Conversation:
         self._open: list[Turn] = []
         self._ids: set[str] = set()
         self._message_ids: set[str] = set()
-        self._stores: dict[bytes, Stores] = {}
+        self._stores: dict[tuple[frozenset[str], bytes, str | None], Stores] = {}
         self._digests = FieldDigests()
         self._checked: PlanRequest | None = None
         self._lock = threading.Lock()
@@ -183,7 +183,8 @@ class Conversation:
 
     def _stores_for(self, request: PlanRequest) -> Stores:
         # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
-        key = canonical([sorted(request.options.concessions), dict(request.template_options), request.now])
+        switches = canonical(dict(request.template_options)) if request.template_options else b""
+        key = (frozenset(request.options.concessions), switches, request.now)
         if key not in self._stores:
             if len(self._stores) >= 4:
                 self._stores.clear()

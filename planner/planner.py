@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.unsupported import check_supported
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,17 @@ class Planner:
 
     @property
     def bundle_id(self) -> str:
-        """The id requests of this planner carry."""
-        if isinstance(self._default, str):
+        """The id requests of this planner carry: the bundle's own where it is a path or loaded already."""
+        if isinstance(self._default, str) and _ID.fullmatch(self._default):
             return self._default
-        if isinstance(self._default, Path):
-            return self._default.name
-        return self._default.manifest.id
+        return self._loaded_default().manifest.id
+
+    def _loaded_default(self) -> Bundle:
+        if isinstance(self._default, (str, Path)):
+            from planner.bundles.open import open_bundle
+
+            self._default = open_bundle(self._default, user_folder=self._user_folder, cache_dir=self._cache_folder)
+        return self._default
 
     def encoder(self, model_bundle_id: str | None = None) -> Encoder:
         """Return the encoder of a bundle, opened once per planner.
@@ -93,12 +101,11 @@ class Planner:
             return known
 
     def _open(self, wanted: str) -> Bundle:
-        if wanted == self.bundle_id and not isinstance(self._default, (str, Path)):
-            return self._default
+        if wanted == self.bundle_id:
+            return self._loaded_default()
         from planner.bundles.open import open_bundle
 
-        reference = self._default if wanted == self.bundle_id else wanted
-        return open_bundle(reference, user_folder=self._user_folder, cache_dir=self._cache_folder)  # type: ignore[arg-type]
+        return open_bundle(wanted, user_folder=self._user_folder, cache_dir=self._cache_folder)
 
     def plan(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from planner.values.reasons import PlannerFault
 _ALWAYS_KNOWN = frozenset({CONFIG, MODEL_CONFIG, TEMPLATE_FILE, LEGACY_NAMES, "bundle.json"})
 
 
+_NOT_OF_AN_ID = re.compile(r"[^A-Za-z0-9._:-]+")
+
+
 def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
     """Open a Hugging Face folder, or one with a `.model` or tekken file.
 
@@ -41,7 +45,7 @@ def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
     config = replace(config, warnings=(*config.warnings, *_ignored(present, names)))
     check_named_tokens(loaded, config)
     check_floor(loaded)
-    folder_id = path.resolve().name or "folder"
+    folder_id = _NOT_OF_AN_ID.sub("-", path.resolve().name)[:128].strip("-") or "folder"
     return FolderBundle(
         lambda: (loaded, config),
         None,

@@ -40,14 +40,20 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T[0-9:.]+(Z|[+-]\d{2}:\d{2}))?")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """An installed distribution that brings files; `folder` lies below its installation root."""
+    """An installed distribution that brings files; `folder` lies below its installation root.
+
+    `extra` names the extra of this package that brings it together with what reading it needs.
+    """
 
     distribution: str
     version: str
     folder: str
+    extra: str | None = None
 
     def install_line(self) -> str:
-        """Return the command that brings it, without what it would pull in."""
+        """Return the command that brings it, without what it would pull in beside what is needed."""
+        if self.extra is not None:
+            return f'pip install "context-planner[{self.extra}]"'
         return f"pip install --no-deps {self.distribution}=={self.version}"
 
 
@@ -126,7 +132,8 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
     value: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "id": manifest.id}
     value |= {"baseModel": manifest.base_model, "adapter": manifest.adapter, "licence": manifest.licence}
     value["origin"] = None if origin is None else {
-        "distribution": origin.distribution, "version": origin.version, "folder": origin.folder
+        "distribution": origin.distribution, "version": origin.version, "folder": origin.folder,
+        **({"extra": origin.extra} if origin.extra else {}),
     }  # fmt: skip
     value["tokenizerFormat"] = manifest.tokenizer_format
     value["files"] = [_dump_file(entry, parsed) for entry in manifest.files]
@@ -178,6 +185,7 @@ def _origin(value: Any, path: str) -> Origin:
         row.take("distribution", matching(_ID)),
         row.take("version", matching(_VERSION)),
         row.take("folder", _plain_path),
+        row.take("extra", matching(_ID), None),
     )
     row.close()
     return origin

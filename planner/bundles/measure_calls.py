@@ -84,7 +84,8 @@ def _beside(subject: Subject, single: Carried, *, calls: int = 1, text: bool = F
     for position in POSITIONS:
         plain = called(subject, position)
         call, result = _carries_calls(subject, plain, form)
-        if call != "kept" or (result != "kept" and calls > 1):
+        # A text is carried or not whatever becomes of the call; several calls can lose no more than one does.
+        if call == "raises" if text else (call != "kept" or result != "kept"):
             continue
         canary = called(subject, position, calls=calls, text=text)
         if text:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.encoding.guards import WHITESPACE, Guards
 from planner.values.bundle import Bundle, ControlToken
-from planner.values.prompt import Counters, Leaf, Rendered
+from planner.values.prompt import Counters, Leaf, Rendered, Span
 from planner.values.reasons import RefusalSignal
 
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
@@ -45,6 +46,7 @@ class RunCache:
         self._size = 0
         self._runs: OrderedDict[Key, Run] = OrderedDict()
         self._lock = threading.Lock()
+        self.head: Head | None = None
 
     def encode(self, text: str, lengths: tuple[int, ...], counters: Counters) -> Run:
         """Return the run's ids and counts per part; `lengths` are the parts' characters, in order.
@@ -113,6 +115,31 @@ class Assembled:
     neutral_at: list[tuple[int, int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where assembling stood after the fixed beginning of a prompt: the same beginning goes on from here.
+
+    `text` and `spans` are that beginning, policy and tools with the framing around them; the rest is the state.
+    """
+
+    text: str = field(repr=False)
+    spans: Sequence[Span] = field(repr=False)
+    out: Assembled = field(repr=False)
+    owners: tuple[Leaf | None, ...]
+    lengths: tuple[int, ...]
+    begin: int
+    swallow: bool
+    keep_spans: bool
+
+    def begins(self, rendered: Rendered, keep_spans: bool) -> bool:
+        """Tell whether a render begins with the very same characters and owners."""
+        return (
+            keep_spans == self.keep_spans
+            and rendered.text.startswith(self.text)
+            and rendered.spans[: len(self.spans)] == self.spans
+        )
+
+
 class _Assembler:
     def __init__(self, guards: Guards, cache: RunCache, counters: Counters, keep_spans: bool) -> None:
         self.out = Assembled()
@@ -124,6 +151,17 @@ class _Assembler:
         self.lengths: list[int] = []
         self.begin = 0
         self.swallow = False
+
+    def resume(self, head: Head) -> None:
+        self.out = _copied(head.out)
+        self.owners, self.lengths = list(head.owners), list(head.lengths)
+        self.begin, self.swallow = head.begin, head.swallow
+
+    def stand(self, rendered: Rendered, at: int, count: int) -> Head:
+        return Head(
+            rendered.text[:at], rendered.spans[:count], _copied(self.out), tuple(self.owners), tuple(self.lengths),
+            self.begin, self.swallow, self.keep_spans,
+        )  # fmt: skip
 
     def add(self, owner: Leaf | None, length: int) -> None:
         if length == 0:
@@ -219,9 +257,42 @@ def assemble(
     one stretch. Refuses control_token_forged (see RunCache.encode). `keep_spans` also lists (item, tokens) in order.
     """
     work = _Assembler(guards, cache, counters, keep_spans)
-    text = rendered.text
-    at = 0
-    for owner, length in rendered.spans:
+    head = cache.head
+    if head is not None and head.begins(rendered, keep_spans):
+        work.resume(head)
+        at, count = len(head.text), len(head.spans)
+    else:
+        count = _fixed(rendered.spans)
+        at = _take(work, rendered.text, rendered.spans[:count], 0)
+        if count >= _LONG_HEAD:
+            cache.head = work.stand(rendered, at, count)
+    at = _take(work, rendered.text, rendered.spans[count:], at)
+    work.flush(rendered.text, at, trim_right=False)
+    return work.out
+
+
+_LONG_HEAD = 16
+
+
+def _fixed(spans: Sequence[Span]) -> int:
+    """Return how many spans stand before the first that is neither policy, tools nor framing."""
+    for index, (owner, _) in enumerate(spans):
+        if owner is not None and owner.section not in ("policy", "tool"):
+            return index
+    return len(spans)
+
+
+def _copied(out: Assembled) -> Assembled:
+    return Assembled(
+        out.ids[:], dict(out.charges), dict(out.labels), dict(out.starts), dict(out.clean_starts), out.spans[:],
+        out.control_ids, out.neutralised, out.neutral_at[:],
+    )  # fmt: skip
+
+
+def _take(work: _Assembler, text: str, spans: Sequence[Span], at: int) -> int:
+    """Go through spans that begin at character `at`; return where they end."""
+    guards = work.guards
+    for owner, length in spans:
         if owner is not None:
             work.add(owner, length)
             at += length
@@ -236,5 +307,4 @@ def assemble(
             cursor = hit.stop
         work.add(None, length - cursor)
         at += length
-    work.flush(text, at, trim_right=False)
-    return work.out
+    return at

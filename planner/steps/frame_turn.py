@@ -36,9 +36,11 @@ class Framing:
     def applies(self, concession: str) -> bool:
         """Tell whether a concession is allowed and the template needs it."""
         profile = self.profile
+        # Where not even one call is carried, no reshaping of calls helps.
+        calls = profile.tool_call == profile.tool_result == "kept"
         needed = {
-            "serialise_parallel_calls": profile.parallel_calls != "kept",
-            "omit_text_beside_call": profile.text_beside_call != "kept",
+            "serialise_parallel_calls": calls and profile.parallel_calls != "kept",
+            "omit_text_beside_call": calls and profile.text_beside_call != "kept",
             "join_same_role": "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
         }
         return concession in self.concessions and needed[concession]

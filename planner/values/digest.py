@@ -8,6 +8,7 @@ import json
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from planner.values.request import PlanRequest
@@ -24,12 +25,25 @@ def canonical(value: Any) -> bytes:
     >>> canonical({"b": 1, "a": [True, None]})
     b'{"b":1,"a":[true,null]}'
     """
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(_plain(value)).encode()
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    return tuple(entry.name for entry in fields(kind)) if is_dataclass(kind) else None
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    names = _field_names(kind)
+    if names is not None:
+        pairs = ((name, getattr(value, name)) for name in names)
         return {name: _plain(inner) for name, inner in pairs if inner is not None and inner != ()}
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}

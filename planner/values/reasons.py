@@ -92,7 +92,7 @@ def _rows() -> tuple[Code, ...]:
              "Check the path and its rights."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
-        Code("over_budget", "removal", "Left so that the prompt fits, oldest first.", "Compact, or a larger tier."),
+        Code("over_budget", "removal", "Left so that the prompt fits: passages by value, then turns oldest first.", "Compact, or a larger tier."),
         Code("low_value", "removal", "A passage under the low-value line or beyond the section's maximum.",
              "Raise its relevance or the maximum."),
         Code("too_large", "removal", "Has more bytes than the window has tokens; never encoded.",

@@ -126,7 +126,7 @@ def test_D05_restricted_call_ids_are_mapped_by_a_fixed_rule(shared_dir: Path, bu
     refusing = _on(bundle_dir, "llama-2-spm")
     refused = refusing.plan(replace(request, model_bundle_id=refusing.bundle_id, policy=(), tools=()))
     check("D05", "if refused: no bare template exception",
-          isinstance(refused, Refusal) and refused.reason.startswith("template_drops:"))  # fmt: skip
+          isinstance(refused, Refusal) and refused.reason == "template_refuses_shape")  # fmt: skip
     on_qwen = replace(request, model_bundle_id=QWEN)
     renamed = replace(on_qwen, turns=tuple(_renamed(turn, turn.id) for turn in request.turns))
     plain = _accepted(PLANNER.plan(on_qwen))

@@ -176,10 +176,11 @@ def test_a_call_may_be_answered_by_replacing_the_open_turn() -> None:
     assert answer_bytes(toy().plan(replace(request, turns=(grown,)))) == answer_bytes(warm)
 
 
+@pytest.mark.parametrize("template", ["plain", "jitter"])
 @pytest.mark.parametrize("beside", ["passages", "preferences", "parameters"])
-def test_what_stands_before_one_question_is_no_part_of_the_turn_before_it(beside: str) -> None:
+def test_what_stands_before_one_question_is_no_part_of_the_turn_before_it(beside: str, template: str) -> None:
     """A plan with a large passage or preference teaches the conversation no wrong size of its newest turn."""
-    planner = toy()
+    planner = toy(template)
     conversation = planner.conversation()
     conversation.extend([_turn("t1", 1, "m1"), _turn("t2", 2, "m2")])
     text = "sea " * 40

@@ -170,9 +170,7 @@ def tokenizer_json() -> str:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {"id": number, "content": content, **flags} for number, content in enumerate(CONTROL_TOKENS)
-        ],
+        "added_tokens": [{"id": number, "content": content, **flags} for number, content in enumerate(CONTROL_TOKENS)],
         "normalizer": None,
         "pre_tokenizer": byte_level,
         "post_processor": None,

@@ -110,6 +110,7 @@ def mistral_nemo() -> dict[str, Any]:
             "distribution": "mistral-common",
             "version": MISTRAL_VERSION,
             "folder": MISTRAL_FOLDER,
+            "extra": "mistral",
         },
         "tokenizerFormat": "tekken",
         "files": [file_row(tekken, "origin"), file_row(folder / "chat_template.jinja", "folder")],
