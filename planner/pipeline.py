@@ -5,7 +5,7 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own
@@ -39,6 +39,11 @@ class Stores:
     carried: FrameStore = field(default_factory=FrameStore)
     sizes: SizeStore = field(default_factory=SizeStore)
     frozen: FrozenStore = field(default_factory=FrozenStore)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        for store in (self.framed.turns, self.carried.turns, self.sizes.turns, self.frozen.turns):
+            store.clear()
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""
@@ -89,8 +94,10 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     if not fitted.fits:
         return overflowed(job.sealing, measurer, fitted.measured, resolved)
     fitted = lower(fitted, Later(steps, layered, sizes, passages, request), resolved.window.budget)
-    if encoder.audit_due():
-        fitted = replace(fitted, measured=audit(fitted.measured, measurer))
+    if encoder.audit_due() and not audit(fitted.measured, measurer):
+        job.stores.clear()
+        counters.speed = "certified"
+        return _plan(job, counters)
     if counters.speed != "spliced":
         sizes.refresh(fitted.measured)
     return accepted(Answering(job.sealing, layered, steps, fitted, resolved, encoder.guards), counters)

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from planner.encoding.assemble import Assembled, Heads, assemble
 from planner.encoding.conserve import conserve
 from planner.encoding.guards import Guards
 from planner.encoding.parsed import assemble_parsed
 from planner.encoding.reown import with_texts
-from planner.encoding.runs import Assembled, RunCache, assemble
+from planner.encoding.runs import RunCache
 from planner.encoding.template import (
     TemplateFailure,
     output_budget,
@@ -56,6 +57,7 @@ class Encoder:
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
         self.cache = RunCache(bundle, self.guards, **extra)
+        self._heads = Heads()
 
     def certified(
         self, inputs: TemplateInputs, counters: Counters, *, kind: str = "renders", keep_spans: bool = False
@@ -65,6 +67,33 @@ class Encoder:
         A bundle whose renders may not be cut (`encode_mode` whole) is encoded in one call, control strings
         parsed. Refuses control_token_forged, template_budget; control_text_in_field for such a bundle.
         """
+        rendered = self._render(inputs, counters, kind)
+        if isinstance(rendered, TemplateFailure):
+            return Encoding(None, None, failure=rendered.kind)
+        return self._encode(rendered, inputs, counters, self.cache, self._heads, keep_spans)
+
+    def afresh(self, inputs: TemplateInputs, counters: Counters) -> Encoding:
+        """Do what `certified` does with nothing remembered: every run is encoded again, as an audit.
+
+        Refuses as `certified` does.
+        """
+        spent = Counters()
+        rendered = self._render(inputs, spent, "renders")
+        if isinstance(rendered, TemplateFailure):
+            return Encoding(None, None, failure=rendered.kind)
+        cache = RunCache(self.bundle, self.guards)
+        found = self._encode(rendered, inputs, spent, cache, None, keep_spans=False)
+        counters.audit_renders += spent.renders + spent.probe_renders
+        counters.audit_characters_rendered += spent.characters_rendered
+        counters.audit_characters_encoded += spent.characters_encoded
+        return found
+
+    def forget(self) -> None:
+        """Drop every remembered run."""
+        self.cache.clear()
+        self._heads = Heads()
+
+    def _render(self, inputs: TemplateInputs, counters: Counters, kind: str) -> Rendered | TemplateFailure:
         try:
             rendered = render_tracked(
                 self.bundle.template_source, self._values(inputs), output_budget(_characters(inputs))
@@ -73,11 +102,22 @@ class Encoder:
             if failure.kind == "MemoryError":
                 raise RefusalSignal("template_budget", "the template ran out of memory") from None
             setattr(counters, kind, getattr(counters, kind) + 1)
-            return Encoding(None, None, failure=failure.kind)
+            return failure
         except OutputBudgetExceeded:
             raise RefusalSignal("template_budget", "output is beyond 8 times the input") from None
         setattr(counters, kind, getattr(counters, kind) + 1)
         counters.characters_rendered += len(rendered.text)
+        return rendered
+
+    def _encode(
+        self,
+        rendered: Rendered,
+        inputs: TemplateInputs,
+        counters: Counters,
+        cache: RunCache,
+        heads: Heads | None,
+        keep_spans: bool,
+    ) -> Encoding:
         kept = conserve(
             rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in,
             lambda texts: self._marked(inputs, texts, counters),
@@ -86,7 +126,7 @@ class Encoder:
             engine = self.bundle.engine
             assembled = assemble_parsed(kept.rendered, self.guards, engine, counters, keep_spans=keep_spans)
         else:
-            assembled = assemble(kept.rendered, self.guards, self.cache, counters, keep_spans=keep_spans)
+            assembled = assemble(kept.rendered, self.guards, cache, counters, keep_spans=keep_spans, heads=heads)
         return Encoding(kept.rendered, assembled, kept.lost, kept.detail_lost, kept.ambiguous)
 
     def _marked(self, inputs: TemplateInputs, texts: Mapping[Leaf, str], counters: Counters) -> str | None:

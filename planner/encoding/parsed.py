@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
+from planner.encoding.assemble import Assembled
 from planner.encoding.guards import Found, Guards
-from planner.encoding.runs import Assembled
 from planner.values.bundle import Encoded, Engine
 from planner.values.prompt import Counters, Leaf, Rendered, Span
 from planner.values.reasons import RefusalSignal

@@ -9,12 +9,11 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from planner.encoding.guards import WHITESPACE, Guards
-from planner.values.bundle import Bundle, ControlToken
-from planner.values.prompt import Counters, Leaf, Rendered, Span
+from planner.encoding.guards import Guards
+from planner.values.bundle import Bundle
+from planner.values.prompt import Counters
 from planner.values.reasons import RefusalSignal
 
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
@@ -46,7 +45,6 @@ class RunCache:
         self._size = 0
         self._runs: OrderedDict[Key, Run] = OrderedDict()
         self._lock = threading.Lock()
-        self.head: Head | None = None
 
     def encode(self, text: str, lengths: tuple[int, ...], counters: Counters) -> Run:
         """Return the run's ids and counts per part; `lengths` are the parts' characters, in order.
@@ -72,6 +70,12 @@ class RunCache:
                     self._size -= _cost(old_text, old)
         return run
 
+    def clear(self) -> None:
+        """Forget every run."""
+        with self._lock:
+            self._runs.clear()
+            self._size = 0
+
     def _encode(self, text: str, lengths: tuple[int, ...]) -> Run:
         encoded = self._bundle.engine.encode(text)
         ids = array("i", encoded.ids)
@@ -93,218 +97,3 @@ class RunCache:
 
 def _cost(text: str, run: Run) -> int:
     return 4 * len(text) + 4 * len(run.ids) + 256
-
-
-@dataclass(slots=True)
-class Assembled:
-    """Ids of a whole render, with what each owner is charged.
-
-    `charges` maps an item to its tokens; `labels` to a leaf of it; `starts` to the index of the token at
-    which the run holding its first character begins (the place where history may be cut), or to about its own
-    first token where `clean_starts` says that the run begins with another item.
-    """
-
-    ids: array[int] = field(default_factory=lambda: array("i"))
-    charges: dict[str, int] = field(default_factory=dict)
-    labels: dict[str, Leaf] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
-    clean_starts: dict[str, bool] = field(default_factory=dict)
-    spans: list[tuple[str, int]] = field(default_factory=list)
-    control_ids: int = 0
-    neutralised: int = 0
-    neutral_at: list[tuple[int, int]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Where assembling stood after the fixed beginning of a prompt: the same beginning goes on from here.
-
-    `text` and `spans` are that beginning, policy and tools with the framing around them; the rest is the state.
-    """
-
-    text: str = field(repr=False)
-    spans: Sequence[Span] = field(repr=False)
-    out: Assembled = field(repr=False)
-    owners: tuple[Leaf | None, ...]
-    lengths: tuple[int, ...]
-    begin: int
-    swallow: bool
-    keep_spans: bool
-
-    def begins(self, rendered: Rendered, keep_spans: bool) -> bool:
-        """Tell whether a render begins with the very same characters and owners."""
-        return (
-            keep_spans == self.keep_spans
-            and rendered.text.startswith(self.text)
-            and rendered.spans[: len(self.spans)] == self.spans
-        )
-
-
-class _Assembler:
-    def __init__(self, guards: Guards, cache: RunCache, counters: Counters, keep_spans: bool) -> None:
-        self.out = Assembled()
-        self.guards = guards
-        self.cache = cache
-        self.counters = counters
-        self.keep_spans = keep_spans
-        self.owners: list[Leaf | None] = []
-        self.lengths: list[int] = []
-        self.begin = 0
-        self.swallow = False
-
-    def resume(self, head: Head) -> None:
-        self.out = _copied(head.out)
-        self.owners, self.lengths = list(head.owners), list(head.lengths)
-        self.begin, self.swallow = head.begin, head.swallow
-
-    def stand(self, rendered: Rendered, at: int, count: int) -> Head:
-        return Head(
-            rendered.text[:at], rendered.spans[:count], _copied(self.out), tuple(self.owners), tuple(self.lengths),
-            self.begin, self.swallow, self.keep_spans,
-        )  # fmt: skip
-
-    def add(self, owner: Leaf | None, length: int) -> None:
-        if length == 0:
-            return
-        if self.owners:
-            last = self.owners[-1]
-            if last is owner or (last is not None and owner is not None and last.item == owner.item):
-                self.lengths[-1] += length
-                return
-        self.owners.append(owner)
-        self.lengths.append(length)
-
-    def flush(self, text: str, stop: int, trim_right: bool) -> None:
-        if not self.owners:
-            self.begin = stop
-            return
-        start, end = self.begin, stop
-        run_text = text[start:end]
-        if self.swallow or trim_right:
-            run_text = self._trim(run_text, trim_right)
-        self.swallow = False
-        index = len(self.out.ids)
-        out = self.out
-        run = None
-        if run_text:
-            run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
-            out.ids.extend(run.ids)
-            if run.neutralised:
-                out.neutralised += run.neutralised
-                out.neutral_at.append((index, run.neutralised))
-        shared = False
-        before = 0
-        for position, owner in enumerate(self.owners):
-            count = run.counts[position] if run is not None else 0
-            before += count
-            if owner is None:
-                continue
-            item = owner.item
-            out.charges[item] = out.charges.get(item, 0) + count
-            if item not in out.starts:
-                # A run that begins with another item's text (a folded policy) cannot be cut at its start.
-                out.starts[item] = index + before - count if shared else index
-                out.labels[item] = owner
-                out.clean_starts[item] = not shared
-            shared = True
-        if self.keep_spans and run is not None:
-            self._record(run)
-        self.owners.clear()
-        self.lengths.clear()
-        self.begin = stop
-
-    def _record(self, run: Run) -> None:
-        for owner, count in zip(self.owners, run.counts, strict=True):
-            self.out.spans.append((owner.item if owner is not None else "framing", count))
-        straddling = len(run.ids) - sum(run.counts)
-        if straddling:
-            self.out.spans.append(("framing", straddling))
-
-    def _trim(self, run_text: str, trim_right: bool) -> str:
-        trimmed = run_text.lstrip(WHITESPACE) if self.swallow else run_text
-        left = len(run_text) - len(trimmed)
-        if trim_right:
-            trimmed = trimmed.rstrip(WHITESPACE)
-        right = len(run_text) - left - len(trimmed)
-        self._shorten(left, 0)
-        self._shorten(right, -1)
-        return trimmed
-
-    def _shorten(self, count: int, end: int) -> None:
-        # Parts are shortened, not removed: an owner whose characters were all swallowed still stood here.
-        order = range(len(self.lengths)) if end == 0 else range(len(self.lengths) - 1, -1, -1)
-        for position in order:
-            take = min(count, self.lengths[position])
-            self.lengths[position] -= take
-            count -= take
-            if not count:
-                return
-
-    def control(self, token: ControlToken) -> None:
-        self.out.ids.append(token.id)
-        self.out.control_ids += 1
-        if self.keep_spans:
-            self.out.spans.append(("framing", 1))
-        self.swallow = token.rstrip
-
-
-def assemble(
-    rendered: Rendered, guards: Guards, cache: RunCache, counters: Counters, *, keep_spans: bool = False
-) -> Assembled:
-    """Encode a tracked render: control tokens where the template wrote them, one encode per run between.
-
-    Neighbouring spans have different owners, so a control token spelled by several literals and a role is
-    one stretch. Refuses control_token_forged (see RunCache.encode). `keep_spans` also lists (item, tokens) in order.
-    """
-    work = _Assembler(guards, cache, counters, keep_spans)
-    head = cache.head
-    if head is not None and head.begins(rendered, keep_spans):
-        work.resume(head)
-        at, count = len(head.text), len(head.spans)
-    else:
-        count = _fixed(rendered.spans)
-        at = _take(work, rendered.text, rendered.spans[:count], 0)
-        if count >= _LONG_HEAD:
-            cache.head = work.stand(rendered, at, count)
-    at = _take(work, rendered.text, rendered.spans[count:], at)
-    work.flush(rendered.text, at, trim_right=False)
-    return work.out
-
-
-_LONG_HEAD = 16
-
-
-def _fixed(spans: Sequence[Span]) -> int:
-    """Return how many spans stand before the first that is neither policy, tools nor framing."""
-    for index, (owner, _) in enumerate(spans):
-        if owner is not None and owner.section not in ("policy", "tool"):
-            return index
-    return len(spans)
-
-
-def _copied(out: Assembled) -> Assembled:
-    return Assembled(
-        out.ids[:], dict(out.charges), dict(out.labels), dict(out.starts), dict(out.clean_starts), out.spans[:],
-        out.control_ids, out.neutralised, out.neutral_at[:],
-    )  # fmt: skip
-
-
-def _take(work: _Assembler, text: str, spans: Sequence[Span], at: int) -> int:
-    """Go through spans that begin at character `at`; return where they end."""
-    guards = work.guards
-    for owner, length in spans:
-        if owner is not None:
-            work.add(owner, length)
-            at += length
-            continue
-        stretch = text[at : at + length]
-        cursor = 0
-        for hit in guards.find(stretch):
-            work.add(None, hit.start - cursor)
-            work.flush(text, at + hit.start, hit.token.lstrip)
-            work.control(hit.token)
-            work.begin = at + hit.stop
-            cursor = hit.stop
-        work.add(None, length - cursor)
-        at += length
-    return at

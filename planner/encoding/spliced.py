@@ -12,8 +12,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import is_not
 
-from planner.encoding.runs import Assembled
+from planner.encoding.assemble import Assembled
 from planner.values.prompt import Leaf
 
 
@@ -21,6 +22,7 @@ from planner.values.prompt import Leaf
 class FrozenTurn:
     """The ids of one turn, how many of them are its own alone, and the control strings it spells."""
 
+    item: str
     ids: array[int] = field(repr=False)
     charge: int
     neutralised: int
@@ -42,25 +44,69 @@ def freeze(assembled: Assembled, items: Sequence[str], end: str) -> dict[str, Fr
         if stop <= start:
             return {}
         neutralised = sum(count for index, count in assembled.neutral_at if start <= index < stop)
-        out[item] = FrozenTurn(assembled.ids[start:stop], assembled.charges[item], neutralised, assembled.labels[item])
+        out[item] = FrozenTurn(
+            item, assembled.ids[start:stop], assembled.charges[item], neutralised, assembled.labels[item]
+        )
     return out
 
 
-def splice(tail: Assembled, frozen: Sequence[tuple[str, FrozenTurn]], first: str) -> Assembled:
-    """Put frozen turns before `first`, the first history or request item of a rendered tail."""
+class Block:
+    """Ids of consecutive frozen turns in one piece, so that a stretch of them is copied at once."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._turns: list[FrozenTurn] = []
+        self._places: dict[str, int] = {}
+        self._edges: list[int] = [0]
+        self._ids: array[int] = array("i")
+
+    def extend(self, ids: array[int], frozen: Sequence[FrozenTurn]) -> list[int]:
+        """Append the ids of these turns to `ids`; return where in `ids` each of them begins."""
+        if not frozen:
+            return []
+        first = self._hold(frozen)
+        edges = self._edges[first : first + len(frozen) + 1]
+        shift = len(ids) - edges[0]
+        width = ids.itemsize
+        with memoryview(self._ids) as every, every.cast("B") as held:
+            ids.frombytes(held[edges[0] * width : edges[-1] * width])
+        return [edge + shift for edge in edges[:-1]]
+
+    def _hold(self, frozen: Sequence[FrozenTurn]) -> int:
+        """Make sure that these turns stand here in this order; return the place of the first.
+
+        A turn that was frozen anew is another object, so an older copy of it is never used. A front that has
+        long left the window is dropped.
+        """
+        first = self._places.get(frozen[0].item, 0)
+        held = self._turns[first : first + len(frozen)]
+        if any(map(is_not, held, frozen)) or first > 2 * len(frozen) + 64:
+            self._clear()
+            first, held = 0, []
+        for turn in frozen[len(held) :]:
+            self._places[turn.item] = len(self._turns)
+            self._turns.append(turn)
+            self._ids.extend(turn.ids)
+            self._edges.append(len(self._ids))
+        return first
+
+
+def splice(tail: Assembled, frozen: Sequence[FrozenTurn], first: str, block: Block | None = None) -> Assembled:
+    """Put frozen turns before `first`, the first history or request item of a rendered tail.
+
+    block  holds the ids of earlier calls in one piece, to copy from.
+    """
     at = tail.starts[first]
     ids = tail.ids[:at]
-    charges = dict(tail.charges)
-    labels = dict(tail.labels)
-    starts: dict[str, int] = {}
+    charges = {**tail.charges, **{turn.item: turn.charge for turn in frozen}}
+    labels = {**tail.labels, **{turn.item: turn.label for turn in frozen}}
+    begins = (block or Block()).extend(ids, frozen)
+    starts = dict(zip([turn.item for turn in frozen], begins, strict=True))
     neutral_at = [entry for entry in tail.neutral_at if entry[0] < at]
-    for item, turn in frozen:
-        starts[item] = len(ids)
-        charges[item] = turn.charge
-        labels[item] = turn.label
-        if turn.neutralised:
-            neutral_at.append((len(ids), turn.neutralised))
-        ids.extend(turn.ids)
+    neutral_at += [(start, turn.neutralised) for start, turn in zip(begins, frozen, strict=True) if turn.neutralised]
     moved = len(ids) - at
     ids.extend(tail.ids[at:])
     for item, start in tail.starts.items():

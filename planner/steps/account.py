@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.encoding.runs import Assembled
+from planner.encoding.assemble import Assembled
 from planner.values.account import Account
 from planner.values.request import PlanRequest
 from planner.values.window import Window

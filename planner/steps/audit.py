@@ -4,54 +4,56 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.encoding.encoder import Encoding
 from planner.encoding.skeleton import control_ids, inert_wrap
-from planner.steps.frame import Framer
+from planner.steps.frame import Framed, Framer
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.measure import Measured, Measurer
 from planner.values.reasons import RefusalSignal
 
 
-def audit(measured: Measured, measurer: Measurer) -> Measured:
-    """Compare a plan's rung with its certified, plainly rendered and inert twins; return what may be used.
+def audit(measured: Measured, measurer: Measurer) -> bool:
+    """Compare a plan's rung with its twins: every run encoded anew, rendered plainly, with inert content.
 
-    A spliced rung that differs from the certified one switches splicing off for the bundle and is replaced.
+    Returns False where the ids are others than with nothing remembered: whatever was remembered is dropped
+    (no ids of old turns are used for this bundle any more) and the plan must be made again.
     Refuses attribution_lost where the tracked render is not the plain one, control_token_forged where
     content changed the control ids.
     """
     if measured.encoding is None or measured.encoding.assembled is None or measured.problem is not None:
-        return measured
-    whole = measured
-    if measured.encoding.rendered is None:
-        whole = measurer.certified(measured.selection, kind="audit_renders")
-        if whole.problem is not None or whole.encoding is None or whole.encoding.assembled is None:
-            measurer.encoder.splicing = False
-            return whole
-        if whole.encoding.assembled.ids != measured.encoding.assembled.ids:
-            measurer.encoder.splicing = False
-            measurer.counters.speed = "certified"
-            measured = whole
-    _compare_plain(whole, measurer)
-    _compare_skeleton(whole, measurer)
-    return measured
+        return True
+    encoder = measurer.encoder
+    framed = measurer.framer.frame(measured.selection)
+    again = encoder.afresh(framed.inputs, measurer.counters)
+    ids = None if again.lost or again.assembled is None else again.assembled.ids
+    if ids != measured.encoding.assembled.ids:
+        measurer.counters.audit_differences += 1
+        encoder.forget()
+        if measured.encoding.rendered is None:
+            encoder.splicing = False
+        return False
+    _compare_plain(framed, again, measurer)
+    _compare_skeleton(measured, again, measurer)
+    return True
 
 
-def _compare_plain(whole: Measured, measurer: Measurer) -> None:
-    if whole.framed is None or whole.encoding is None or whole.encoding.rendered is None:
+def _compare_plain(framed: Framed, again: Encoding, measurer: Measurer) -> None:
+    if again.rendered is None:
         return
-    if measurer.encoder.plain(whole.framed.inputs, measurer.counters) != whole.encoding.rendered.text:
+    if measurer.encoder.plain(framed.inputs, measurer.counters) != again.rendered.text:
         raise RefusalSignal("attribution_lost", "the tracked render differs from the plain one")
 
 
-def _compare_skeleton(whole: Measured, measurer: Measurer) -> None:
-    if whole.encoding is None or whole.encoding.assembled is None:
+def _compare_skeleton(measured: Measured, again: Encoding, measurer: Measurer) -> None:
+    if again.assembled is None:
         return
     encoder, framer = measurer.encoder, measurer.framer
     framing = replace(framer.framing, wrap=inert_wrap(encoder.bundle.profile))
     twin = Framer(measurer.layered, framing, framer.options, framer.now, {}, FixedParts())
-    inputs = replace(twin.frame(whole.selection).inputs, leaves=())
-    encoding = encoder.certified(inputs, measurer.counters, kind="audit_renders")
+    inputs = replace(twin.frame(measured.selection).inputs, leaves=())
+    encoding = encoder.afresh(inputs, measurer.counters)
     if encoding.assembled is None:
         return
-    ours = control_ids(whole.encoding.assembled.ids, encoder.guards)
+    ours = control_ids(again.assembled.ids, encoder.guards)
     if ours != control_ids(encoding.assembled.ids, encoder.guards):
         raise RefusalSignal("control_token_forged", "control ids differ from those of an inert twin")

@@ -6,12 +6,12 @@ equals a plain scan over every rung (law 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.steps.ladder import rung
 from planner.steps.measure import Measured
-from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes, rung_key
+from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes, TurnSize, rung_key
 from planner.values.passage import Passage
 from planner.values.rung import Ladder, Layered, Selection
 from planner.values.turn import Turn
@@ -58,7 +58,7 @@ def fit(
         found = known.get(at)
         if found is None:
             selection = rung(steps, layered, kept, at)
-            found = sizes.rungs.get(rung_key(selection)) or measure(selection)
+            found = (sizes.rungs and sizes.rungs.get(rung_key(selection))) or measure(selection)
             known[at] = found
             drift = found.tokens - (sums[at] + shift)
             if drift < -tolerance and sums[at] < BEYOND:
@@ -69,18 +69,33 @@ def fit(
             return Fitted(found, at, found.tokens <= room)
 
 
-def _next(sums: Sequence[int], limit: int, known: dict[int, Measured], room: int, last: int) -> int:
-    for at, total in enumerate(sums):
+def _next(sums: Sums, limit: int, known: dict[int, Measured], room: int, last: int) -> int:
+    for at in range(last + 1):
         found = known.get(at)
         if found is not None:
             if found.tokens <= room:
                 return at
-        elif total <= limit:
+        elif sums[at] <= limit:
             return at
     return last
 
 
-def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[Passage], start: int) -> list[int]:
+class Sums:
+    """Sizes of rungs, fullest first, added up only as far as they are looked at."""
+
+    def __init__(self, sums: Iterable[int]) -> None:
+        """Take one size a rung."""
+        self._more = iter(sums)
+        self._seen: list[int] = []
+
+    def __getitem__(self, at: int) -> int:
+        """Return the size of a rung."""
+        while len(self._seen) <= at:
+            self._seen.append(next(self._more))
+        return self._seen[at]
+
+
+def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[Passage], start: int) -> Sums:
     """Return the summed size of every rung, in tokens of its carried form."""
     base = sizes.base
     if base is None:
@@ -88,19 +103,21 @@ def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[
     turns = layered.history.turns
     begin = max(start, steps.gone_through)
     indexes = [*_pins_before(layered, begin), *range(begin, len(turns))]
-    kept = {turns[index].id: turns[index] for index in indexes}
     known = sizes.store.turns
-    texts_only = base.rendered is None or any(known[turn_id].rendered is None for turn_id in kept)
-    out = [BEYOND if start > steps.gone_through else 0]
-    if not texts_only and not passages and not layered.summaries:
-        total = (base.rendered or 0) + sum(known[turn_id].rendered or 0 for turn_id in kept)
-        out[0] += total
-        for move in steps.moves:
-            for key in move.leaves:
-                total -= known[key[5:]].rendered or 0
-            out.append(total)
-        return out
-    return _mixed(steps, sizes, passages, kept, out)
+    figures = [known[turns[index].id].rendered for index in indexes]
+    held = BEYOND if start > steps.gone_through else 0
+    if base.rendered is not None and None not in figures and not passages and not layered.summaries:
+        return Sums(_plain_sums(steps, known, base.rendered + sum(figures), held))  # type: ignore[arg-type]
+    kept = {turns[index].id: turns[index] for index in indexes}
+    return Sums(_mixed(steps, sizes, passages, kept, [held]))
+
+
+def _plain_sums(steps: Ladder, known: Mapping[str, TurnSize], total: int, held: int) -> Iterator[int]:
+    yield total + held
+    for move in steps.moves:
+        for key in move.leaves:
+            total -= known[key[5:]].rendered or 0
+        yield total
 
 
 def _mixed(

@@ -116,15 +116,18 @@ class Framer:
 
     def describe(self, selection: Selection, end: Framed) -> Framed:
         """Return what framing a whole selection says about its turns, over the inputs of its rendered end."""
-        parts = [(entry.id, self.turn(entry)) for entry in selection.history if isinstance(entry, Turn)]
+        known = self._turns
+        entries = [entry for entry in selection.history if isinstance(entry, Turn)]
+        parts = [(entry.id, known.get(entry.id) or self.turn(entry)) for entry in entries]
         parts.append((self.layered.open_turn.id, self.open_turn()))
+        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliased or part.flags]
         return Framed(
             inputs=end.inputs,
             omitted=(),
             turns=tuple(parts),
-            used=_used(parts, {}),
-            aliased=sum(part.aliased for _, part in parts),
-            flags=frozenset().union(*(part.flags for _, part in parts)),
+            used=_used(noted, {}),
+            aliased=sum(part.aliased for _, part in noted),
+            flags=frozenset().union(*(part.flags for _, part in noted)),
             neighbours={},
         )
 

@@ -6,11 +6,12 @@ Moves 0, 2 and 6 (duplicates, shorter forms of results) stay empty until their r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 from planner.values.passage import Passage
 from planner.values.receipt import Removal
 from planner.values.request import Options
-from planner.values.rung import Ladder, Layered, Move, Selection
+from planner.values.rung import History, Ladder, Layered, Move, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
@@ -55,9 +56,47 @@ def ladder(
         moves.append(Move("over_budget", (f"passage/{passage.citation_id}",)))
     if start > gone_through:
         moves.append(Move("over_budget", (), through=start))
-    moves += _oldest_first(turns, start, pinned, replaced)
-    moves += [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
-    return Ladder(moves=moves, gone=gone, gone_through=gone_through, unused=unused)
+    last = [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
+    if replaced:
+        return Ladder([*moves, *_oldest_first(turns, start, pinned, replaced), *last], gone, gone_through, unused)
+    return Ladder(TurnByTurn(moves, turns, _unpinned(layered.history, start), last), gone, gone_through, unused)
+
+
+class TurnByTurn(Sequence[Move]):
+    """First moves, then every turn of `indexes` alone, then the last moves; a turn's is made when looked at.
+
+    A plan looks at the few moves it makes, whatever the number of turns in its window.
+    """
+
+    def __init__(self, first: list[Move], turns: Sequence[Turn], indexes: Sequence[int], last: list[Move]) -> None:
+        """Keep the parts."""
+        self._first, self._turns, self._indexes, self._last = first, turns, indexes, last
+        self._count = len(first) + len(indexes) + len(last)
+
+    def __len__(self) -> int:
+        """Return the number of moves."""
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Move: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Move]: ...
+    def __getitem__(self, at: int | slice) -> Move | list[Move]:
+        """Return one move, or a list of several."""
+        if isinstance(at, slice):
+            return [self[place] for place in range(self._count)[at]]
+        place = range(self._count)[at] - len(self._first)
+        if place < 0:
+            return self._first[place]
+        if place < len(self._indexes):
+            return Move("over_budget", (f"turn/{self._turns[self._indexes[place]].id}",))
+        return self._last[place - len(self._indexes)]
+
+
+def _unpinned(history: History, start: int) -> Sequence[int]:
+    every = range(start, len(history.turns))
+    pinned = frozenset(index for index in history.pinned if index >= start)
+    return [index for index in every if index not in pinned] if pinned else every
 
 
 def _oldest_first(
@@ -67,12 +106,6 @@ def _oldest_first(
     replaced: Sequence[tuple[SummaryRecord, Sequence[Turn]]],
 ) -> list[Move]:
     """Return one move for each raw unpinned turn and each summary, by sequence; a summary stands at coversTo."""
-    if not replaced:
-        return [
-            Move("over_budget", (f"turn/{turns[index].id}",))
-            for index in range(start, len(turns))
-            if index not in pinned
-        ]
     covered = {turn.id for _, run in replaced for turn in run}
     entries = [(summary.covers_to, 0, f"summary/{summary.id}") for summary, _ in replaced]
     entries += [
@@ -131,6 +164,13 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
         come.update(move.comes)
         begin = max(begin, move.through)
     turns = layered.history.turns
+    cited = tuple(entry for entry in passages if f"passage/{entry.citation_id}" not in gone)
+    pins = [turns[index] for index in layered.history.pinned if index < begin]
+    if not layered.summaries:
+        whole = [*pins, *turns[begin:]]
+        if gone:
+            whole = [turn for turn in whole if f"turn/{turn.id}" not in gone]
+        return Selection(tuple(whole), cited)
     indexes = [*(index for index in layered.history.pinned if index < begin), *range(begin, len(turns))]
     entries: list[tuple[int, int, Turn | SummaryRecord]] = [
         (turns[index].sequence, 1, turns[index]) for index in indexes if f"turn/{turns[index].id}" not in gone
@@ -141,7 +181,4 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
         if f"summary/{entry.id}" in come and f"summary/{entry.id}" not in gone
     ]
     entries.sort(key=lambda entry: entry[:2])
-    return Selection(
-        history=tuple(entry for _, _, entry in entries),
-        passages=tuple(entry for entry in passages if f"passage/{entry.citation_id}" not in gone),
-    )
+    return Selection(tuple(entry for _, _, entry in entries), cited)

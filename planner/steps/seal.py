@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planner.encoding.runs import Assembled
+from planner.encoding.assemble import Assembled
 from planner.steps.fit import Fitted
 from planner.steps.frame import Framed
 from planner.steps.window import Resolved

@@ -33,6 +33,11 @@ class TurnSize:
     rendered: int | None
     text: int | None = None
 
+    @property
+    def tokens(self) -> int:
+        """The size in whichever form is known."""
+        return self.rendered if self.rendered is not None else self.text or 0
+
 
 @dataclass(slots=True)
 class SizeStore:
@@ -65,6 +70,7 @@ class Sizes:
         index = len(turns)
         total = 0
         gone_through = 0
+        known = self.store.turns
         splicer = self.measurer.splicer
         always = len(turns) - (splicer.depth if splicer is not None else 0)
         while index > 0 and total <= room + TOLERANCE_TOKENS:
@@ -73,11 +79,12 @@ class Sizes:
             allowance = max(_CHARACTERS_A_TOKEN * (room - total), 4_096)
             while index > 0 and characters < allowance:
                 turn = turns[index - 1]
-                if turn.id in self.store.turns and index <= always:
+                size = known.get(turn.id)
+                if size is not None and index <= always:
                     if batch:
                         break
                     index -= 1
-                    total += self.rendered(turn)
+                    total += size.tokens
                     if total > room + TOLERANCE_TOKENS:
                         break
                     continue
@@ -91,7 +98,7 @@ class Sizes:
                 index -= 1
             if batch:
                 self.learn(batch[::-1])
-                total += sum(self.rendered(turn) for turn in batch)
+                total += sum(map(self.rendered, batch))
             if gone_through:
                 index = gone_through
                 break
@@ -137,8 +144,8 @@ class Sizes:
         """Take the texts alone where the profile says that no form of this turn renders."""
         measurer = self.measurer
         profile = measurer.encoder.bundle.profile
-        shapes = measurer.carried.turn(turn).shapes
-        if not any(shape in shapes and getattr(profile, shape) == "raises" for shape in ("tool_call", "tool_result")):
+        raising = [shape for shape in ("tool_call", "tool_result") if getattr(profile, shape) == "raises"]
+        if not raising or measurer.carried.turn(turn).shapes.isdisjoint(raising):
             return False
         self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
         return True
@@ -188,8 +195,7 @@ class Sizes:
 
     def rendered(self, turn: Turn) -> int:
         """Return a turn's size in whichever form is known."""
-        size = self.store.turns[turn.id]
-        return size.rendered if size.rendered is not None else size.text or 0
+        return self.store.turns[turn.id].tokens
 
     def text(self, turn: Turn) -> int:
         """Return the size of a turn's texts alone."""
@@ -208,7 +214,7 @@ class Sizes:
         kind, _, item_id = key.partition("/")
         if kind == "turn":
             size = self.store.turns.get(item_id)
-            return BEYOND if size is None else size.rendered if size.rendered is not None else size.text or 0
+            return BEYOND if size is None else size.tokens
         if kind == "passage":
             return self._passage(item_id)
         return self._summary(item_id)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.encoding.assemble import Assembled
 from planner.encoding.encoder import Encoder, Encoding
-from planner.encoding.runs import Assembled
-from planner.encoding.spliced import FrozenTurn, freeze, splice
+from planner.encoding.spliced import Block, FrozenTurn, freeze, splice
 from planner.steps.frame import Framed, Framer
 from planner.steps.frame_turn import FramedTurn
 from planner.values.request import PlanRequest
@@ -21,6 +21,7 @@ class FrozenStore:
 
     turns: dict[str, FrozenTurn] = field(default_factory=dict)
     fixed_of: Any = None
+    block: Block = field(default_factory=Block)
 
 
 class Splicer:
@@ -45,7 +46,7 @@ class Splicer:
         if history[0] is not turns[len(turns) - len(history)]:
             return None
         known = self.store.turns
-        if not all(entry.id in known for entry in history[: -self.depth]):
+        if not known.keys() >= {entry.id for entry in history[: -self.depth]}:
             return None
         end = history[-self.depth :]
         if not all(isinstance(entry, Turn) and ordinary(framer.turn(entry)) for entry in end):
@@ -62,9 +63,9 @@ class Splicer:
             return None
         for item, turn in fresh.items():
             self.store.turns[item.partition("/")[2]] = turn
-        before = selection.history[: -self.depth]
-        frozen = [(f"turn/{entry.id}", self.store.turns[entry.id]) for entry in before]
-        return splice(tail, frozen, items[0])
+        known = self.store.turns
+        before = [known[entry.id] for entry in selection.history[: -self.depth]]
+        return splice(tail, before, items[0], self.store.block)
 
     def learn(self, selection: Selection, assembled: Assembled, own: str, framer: Framer) -> None:
         """Keep the ids of a rung that was rendered whole, where each turn is an ordinary one."""

@@ -6,10 +6,10 @@ import hashlib
 import hmac
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from planner.values.request import PlanRequest
 from planner.values.turn import Turn
@@ -33,7 +33,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...] | None:
+def _field_names(kind: Hashable) -> tuple[str, ...] | None:
     return tuple(entry.name for entry in fields(kind)) if is_dataclass(kind) else None
 
 
@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
-    names = _field_names(kind)
+    names = _field_names(cast(Hashable, kind))
     if names is not None:
         pairs = ((name, getattr(value, name)) for name in names)
         return {name: _plain(inner) for name, inner in pairs if inner is not None and inner != ()}
@@ -140,9 +140,12 @@ def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None 
     return digest(canonical({**body, "turns": turns}))
 
 
+_LITTLE_ENDIAN = array("i", [1]).tobytes()[0] == 1
+
+
 def ids_bytes(ids: array[int]) -> bytes:
     """Return ids as little-endian int32 bytes on every platform."""
-    if array("i", [1]).tobytes()[0] == 1:
+    if _LITTLE_ENDIAN:
         return ids.tobytes()
     swapped = array("i", ids)
     swapped.byteswap()
@@ -151,7 +154,9 @@ def ids_bytes(ids: array[int]) -> bytes:
 
 def final_input_digest(bundle_digest: str, ids: array[int]) -> str:
     """Return sha256 over the bundle digest and the ids (R185)."""
-    return digest(bundle_digest.encode() + b"\0" + ids_bytes(ids))
+    state = hashlib.sha256(bundle_digest.encode() + b"\0")
+    state.update(ids if _LITTLE_ENDIAN else ids_bytes(ids))
+    return state.hexdigest()
 
 
 def keyed_digest(key: bytes, text: str) -> str:

@@ -71,6 +71,7 @@ class Counters:
     cache_hits: int = 0
     audit_characters_rendered: int = 0
     audit_characters_encoded: int = 0
+    audit_differences: int = 0
     speed: str = "certified"
 
     def as_dict(self) -> dict[str, int | str]:

@@ -233,9 +233,7 @@ def test_empty_leftovers_of_client_libraries_are_no_fields() -> None:
         "assistant", refusal=None, audio=None, function_call=None, annotations=[], tool_calls=None, name=None,
         reasoning_content=None,
     )  # fmt: skip
-    assert plan([say("user"), dumped, say("user")]).turns[0].messages[1] == Message(
-        "assistant", "m2", text="words"
-    )
+    assert plan([say("user"), dumped, say("user")]).turns[0].messages[1] == Message("assistant", "m2", text="words")
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
@@ -271,10 +269,7 @@ def test_the_reserve_has_three_names_that_must_agree() -> None:
     assert plan(chat).reserved_output_tokens is None
     assert plan(chat, max_tokens=100).reserved_output_tokens == 100
     assert plan(chat, max_completion_tokens=0).reserved_output_tokens == 0
-    assert (
-        plan(chat, max_tokens=7, max_completion_tokens=7, reserved_output_tokens=7).reserved_output_tokens
-        == 7
-    )
+    assert plan(chat, max_tokens=7, max_completion_tokens=7, reserved_output_tokens=7).reserved_output_tokens == 7
     assert refusal(chat, max_tokens=7, max_completion_tokens=8).startswith("invalid-input: $.max_tokens: ")
     assert refusal(chat, max_tokens=7, reserved_output_tokens=8).startswith("invalid-input: $.max_tokens: ")
     assert refusal(chat, max_completion_tokens=True).startswith("invalid-input: $.max_completion_tokens: ")
@@ -286,9 +281,7 @@ def test_further_fields_are_those_of_the_request() -> None:
     request = plan([say("user")], max_input_tokens=4096, request=question)
     assert (request.max_input_tokens, request.request.turn_id) == (4096, "t1")
     assert request.request.required_parameters == question.required_parameters
-    assert refusal([say("user")], request=CurrentRequest(text=CANARY)).startswith(
-        "invalid-input: $.request: "
-    )
+    assert refusal([say("user")], request=CurrentRequest(text=CANARY)).startswith("invalid-input: $.request: ")
     with pytest.raises(TypeError):
         request_from_chat([say("user")], model_bundle_id="b", max_inputs=1)
 

@@ -136,9 +136,7 @@ def test_a_folder_without_template_counts(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_nonsense_contexts_count_as_unstated(
-    tmp_path: Path, stated: dict[str, Any], expected: int | None
-) -> None:
+def test_nonsense_contexts_count_as_unstated(tmp_path: Path, stated: dict[str, Any], expected: int | None) -> None:
     """Only a positive integer below 1e9 is a context."""
     assert expected == open_folder(write_folder(tmp_path / "m", tiny(), **stated)).manifest.context_tokens
 
@@ -146,9 +144,7 @@ def test_nonsense_contexts_count_as_unstated(
 def test_the_smaller_of_two_contexts_is_taken(tmp_path: Path) -> None:
     """config.json and tokenizer_config.json may disagree; the model cannot do more than the smaller."""
     folder = write_folder(tmp_path / "m", tiny(), model_max_length=131_072)
-    (folder / "config.json").write_text(
-        '{"text_config": {"max_position_embeddings": 40960}}', encoding="utf-8"
-    )
+    (folder / "config.json").write_text('{"text_config": {"max_position_embeddings": 40960}}', encoding="utf-8")
     assert open_folder(folder).manifest.context_tokens == 40_960
 
 
@@ -203,9 +199,7 @@ def test_each_field_that_can_change_ids_is_part_of_the_identity(change: dict[str
         "m", "", "tokenizer_json", (FileEntry("x", 1, "0"),), "1", "default", variables={"eos_token": "x"},
         control_tokens=(control,),
     )  # fmt: skip
-    same = replace(
-        manifest, id="n", tiers=(Tier("4k", 4_096),), context_tokens=1, licence="l", warnings=("w",)
-    )
+    same = replace(manifest, id="n", tiers=(Tier("4k", 4_096),), context_tokens=1, licence="l", warnings=("w",))
     assert bundle_digest(manifest) == bundle_digest(same)
     assert bundle_digest(manifest) != bundle_digest(replace(manifest, **change))
 

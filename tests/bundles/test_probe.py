@@ -158,9 +158,7 @@ def sorted_trims(values: dict[str, object]) -> dict[str, object]:
     """The order of trimmed characters says nothing."""
     trims = values["trims"]
     assert isinstance(trims, Mapping)
-    ordered = {
-        role: Trims("".join(sorted(one.left)), "".join(sorted(one.right))) for role, one in trims.items()
-    }
+    ordered = {role: Trims("".join(sorted(one.left)), "".join(sorted(one.right))) for role, one in trims.items()}
     return values | {"trims": ordered}
 
 

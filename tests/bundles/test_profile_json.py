@@ -36,9 +36,7 @@ BROKEN: list[tuple[str, object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), BROKEN, ids=[f"{key}-{index}" for index, (key, _) in enumerate(BROKEN)]
-)
+@pytest.mark.parametrize(("key", "value"), BROKEN, ids=[f"{key}-{index}" for index, (key, _) in enumerate(BROKEN)])
 def test_a_profile_of_another_shape_is_refused(key: str, value: object) -> None:
     """One wrong, missing or unknown field is enough, and the message does not repeat the value."""
     whole = profile_to_json(PROFILE)

@@ -62,9 +62,7 @@ def tokenizer() -> Tokenizer:
 
 def render(source: str, messages: list[dict[str, Any]], *, prompt: bool = True, **options: Any) -> str:
     tools = options.pop("tools", None)
-    return render_plain(
-        source, variables(messages, tools, {"add_generation_prompt": prompt, **options}, {}, None)
-    )
+    return render_plain(source, variables(messages, tools, {"add_generation_prompt": prompt, **options}, {}, None))
 
 
 def call(name: str, arguments: object, number: int = 1) -> dict[str, Any]:
@@ -164,10 +162,7 @@ def test_control_strings_in_content_can_be_encoded_as_text(tokenizer: Tokenizer)
 )
 def test_any_text_comes_back_from_its_ids(tokenizer: Tokenizer, text: str) -> None:
     """Byte-level without a normalizer: nothing is lost or changed."""
-    assert (
-        tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=False)
-        == text
-    )
+    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=False) == text
 
 
 def test_the_demo_does_not_fit_8k(source: str, tokenizer: Tokenizer) -> None:

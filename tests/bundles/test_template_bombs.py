@@ -178,9 +178,7 @@ def test_poison_in_arguments_and_tools_is_found_too() -> None:
 
 def test_a_switch_in_the_system_text_is_recorded_and_not_refused() -> None:
     """A word that only leaves out a line of the template's own is the publisher's switch."""
-    switch = (
-        "{% if m.role == 'system' and 'thinking off' not in m.content %}Think first.{% endif %}" + CONTENT
-    )
+    switch = "{% if m.role == 'system' and 'thinking off' not in m.content %}Think first.{% endif %}" + CONTENT
     profile = measure(varied(CONTENT, switch), STRINGS)
     assert [(parsed.role, parsed.opener) for parsed in profile.parsed_strings] == [("system", "thinking off")]
 

@@ -42,9 +42,7 @@ def folder(bundle_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_ids_and_borders_equal_the_tokenizer_json_of_the_same_model(
-    folder: Path, bundle_dir: Path, seed: int
-) -> None:
+def test_ids_and_borders_equal_the_tokenizer_json_of_the_same_model(folder: Path, bundle_dir: Path, seed: int) -> None:
     """Ranks and tokenizer.json agree on every text, on control strings and on where tokens lie."""
     bundle = open_folder(folder)
     assert bundle.manifest.tokenizer_format == "tiktoken"
@@ -66,9 +64,7 @@ def test_ranks_without_a_known_splitting_rule_are_refused_by_class(folder: Path,
     """The ranks do not say how text is split; a class of its own code is not guessed."""
     for name in ("tokenizer.model", "chat_template.jinja"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    (tmp_path / "tokenizer_config.json").write_text(
-        '{"tokenizer_class": "TikTokenTokenizer"}', encoding="utf-8"
-    )
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "TikTokenTokenizer"}', encoding="utf-8")
     with pytest.raises(PlannerFault, match=r"format_not_supported: .*'TikTokenTokenizer'"):
         open_folder(tmp_path)
 

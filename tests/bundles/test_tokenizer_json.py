@@ -56,9 +56,7 @@ def write_folder(folder: Path, tokenizer: Tokenizer, **config: object) -> Path:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_no_control_string_in_content_becomes_a_control_id(
-    opened: Callable[[str], FolderBundle], name: str
-) -> None:
+def test_no_control_string_in_content_becomes_a_control_id(opened: Callable[[str], FolderBundle], name: str) -> None:
     """Every control token pasted into text, alone and doubled, gives no control id and decodes back."""
     bundle = opened(name)
     controls = bundle.manifest.control_tokens
@@ -258,9 +256,7 @@ def test_longest_token_is_unknown_where_a_token_may_cover_anything(
     ("name", "rule"),
     [("qwen3-0.6b", None), ("phi-3-mini", "each_stretch"), ("mistral-v1-fast", "each_stretch")],
 )
-def test_the_manifest_names_the_prefix_rule(
-    opened: Callable[[str], FolderBundle], name: str, rule: str | None
-) -> None:
+def test_the_manifest_names_the_prefix_rule(opened: Callable[[str], FolderBundle], name: str, rule: str | None) -> None:
     """Llama-class files put a space mark before each stretch."""
     assert rule == opened(name).manifest.prefix_space
 

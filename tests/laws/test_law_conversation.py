@@ -196,3 +196,21 @@ def test_what_stands_before_one_question_is_no_part_of_the_turn_before_it(beside
         tight = replace(request, max_input_tokens=room)
         cold = planner.plan(replace(tight, turns=conversation.turns))
         assert answer_bytes(cold) == answer_bytes(conversation.plan(tight))
+
+
+@pytest.mark.parametrize("template", ["plain", "jitter"])
+def test_a_newer_version_of_a_turn_replaces_all_that_was_known_of_it(template: str) -> None:
+    """A turn planned with, then replaced by one of other words: every later plan is the cold one."""
+    planner = toy(template)
+    conversation = planner.conversation()
+    conversation.extend([_turn("t1", 1, "m1"), _turn("t2", 2, "m2"), _turn("t3", 3, "m3")])
+    request = PlanRequest(planner.bundle_id, CurrentRequest(id="q", text="be"), reserved_output_tokens=0)
+    request = replace(request, max_input_tokens=900)
+    assert conversation.plan(request).accepted
+    for words in ("sea " * 9, "é"):
+        told = (Message("user", id="m2", text=words), Message("assistant", text="rain"))
+        conversation.replace(replace(_turn("t2", 2, "m2"), messages=told))
+        for room in (900, 100, 80, 60, 50, 40, 30, 20, 10):
+            tight = replace(request, max_input_tokens=room)
+            cold = planner.plan(replace(tight, turns=conversation.turns))
+            assert answer_bytes(cold) == answer_bytes(conversation.plan(tight))

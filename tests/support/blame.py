@@ -84,9 +84,7 @@ def _raise(judge: Judge, dialogue: Dialogue, rung: Rung, framed: Conceded) -> Bl
         for at in filter(_applies(name, messages), range(len(messages))):
             kept = concede(messages, CONCESSIONS, except_for=(name, at))
             verdict = judge.verdict(kept.messages, dialogue.tools)
-            if verdict.raised or any(
-                kept.source[piece.message] == at for piece in _in_turns(verdict.missing)
-            ):
+            if verdict.raised or any(kept.source[piece.message] == at for piece in _in_turns(verdict.missing)):
                 turn = turn_at(messages, at)
                 problems.append(((2, turn, KIND_ORDER[kind], at, 0), (code, turn + rung.first, name)))
     if not problems:

@@ -143,9 +143,7 @@ def dirty(
                       the template itself parses (design.md §4.1)
     Raises ValueError for a channel or placement the chat does not have.
     """
-    if placement not in PLACEMENTS or channel not in channels(
-        tools=tools, reasoning=reasoning, open_loop=open_loop
-    ):
+    if placement not in PLACEMENTS or channel not in channels(tools=tools, reasoning=reasoning, open_loop=open_loop):
         raise ValueError("no such channel or placement in this chat")
     chat, twin = (_Chat(tools=tools, reasoning=reasoning, open_loop=open_loop) for _ in range(2))
     literal = full_width(control) if placement == "full_width" else control

@@ -221,9 +221,7 @@ class Conceded:
     source: list[int]
 
 
-def concede(
-    messages: Sequence[Message], names: Collection[str], except_for: tuple[str, int] | None = None
-) -> Conceded:
+def concede(messages: Sequence[Message], names: Collection[str], except_for: tuple[str, int] | None = None) -> Conceded:
     """Apply concessions by name to every message that has the shape.
 
     except_for  (name, position) of the one place where that concession is not applied; used to find
@@ -260,9 +258,7 @@ def concede(
     return Conceded(out, omitted, source)
 
 
-def _serialised(
-    message: Message, results: Sequence[tuple[int, Message]], at: int
-) -> list[tuple[int, Message]]:
+def _serialised(message: Message, results: Sequence[tuple[int, Message]], at: int) -> list[tuple[int, Message]]:
     """Each call followed by its result; text and reasoning stay with the first, order is kept."""
     pieces: list[tuple[int, Message]] = []
     left = list(results)

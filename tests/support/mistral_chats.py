@@ -121,9 +121,7 @@ class Writer:
         turns = self.random.randint(0, 4)
         for turn in range(turns + 1):
             for _ in range(2 if self.random.random() < 0.15 else 1):
-                self.messages.append(
-                    {"role": "user", "content": self.text(self.random.choice(("", "  ", "\n")))}
-                )
+                self.messages.append({"role": "user", "content": self.text(self.random.choice(("", "  ", "\n")))})
             last = turn == turns
             rounds = self.random.randint(0, 2)
             for number in range(rounds):

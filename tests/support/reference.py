@@ -134,15 +134,11 @@ class ReferenceBundle:
         """Return the ids of ordinary text alone, as one stretch (the carried form counts so)."""
         return self.tokenizer.encode(text)
 
-    def ids(
-        self, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
-    ) -> list[int]:
+    def ids(self, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> list[int]:
         """Return the ids of the rendered list. Raises CannotRender."""
         return self.encode(self.render(messages, tools, **options))
 
-    def carries(
-        self, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
-    ) -> Verdict:
+    def carries(self, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> Verdict:
         """Tell which pieces of this list the template loses, by rendering a twin with unique markers.
 
         The twin has the same roles, the same empty and whitespace-only texts, the same calls, keys and
@@ -168,8 +164,7 @@ def shipped_reference(root: Path, name: str) -> ReferenceBundle:
     if "distribution" in origin:
         own = Path(str(importlib.metadata.distribution(origin["distribution"]).locate_file(origin["folder"])))
     paths = [
-        (folder if entry.get("place", "origin") == "folder" else own) / entry["path"]
-        for entry in manifest["files"]
+        (folder if entry.get("place", "origin") == "folder" else own) / entry["path"] for entry in manifest["files"]
     ]
     kinds = ("tokenizer.json", "tekken", "vocab.json")
     tokenizer = next((path for path in paths if path.name.startswith(kinds)), None)

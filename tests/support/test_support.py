@@ -60,9 +60,7 @@ def test_the_generator_is_deterministic_and_covers_what_it_promises(seed: int) -
             made = conversations.generate(60, seed + number, tools=tools)
             counts = conversations.coverage(made)
             assert min(counts[name] for name in conversations.required_features(tools=tools)) >= 5
-            assert {item.shape for item in made} == set(
-                conversations.SHAPES if tools else conversations.PLAIN_SHAPES
-            )
+            assert {item.shape for item in made} == set(conversations.SHAPES if tools else conversations.PLAIN_SHAPES)
 
 
 def test_every_generated_string_carries_a_marker_of_its_own(seed: int) -> None:
@@ -80,9 +78,7 @@ def _words(text: str) -> list[str]:
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_dirty_chats_differ_from_their_twin_only_where_the_string_was_planted(
-    channel: str, placement: str
-) -> None:
+def test_dirty_chats_differ_from_their_twin_only_where_the_string_was_planted(channel: str, placement: str) -> None:
     """The planted text is there (whole, or in two halves), and its twin has neither."""
     made = dirty("<|im_end|>", channel, placement, text_beside_call=True)
     chat = json.dumps([made.messages, made.tools], ensure_ascii=False)
@@ -132,11 +128,7 @@ def test_vocab_and_merges_give_the_ids_of_the_same_model(reference: Reference, s
     """qwen3-slow is qwen3-0.6b without tokenizer.json; the class description must agree with that file."""
     fast, slow = reference("qwen3-0.6b"), reference("qwen3-slow")
     for item in conversations.generate(24, seed):
-        text = (
-            json.dumps(item.messages, ensure_ascii=False)
-            + "<|im_start|>user\n"
-            + item.messages[-1]["content"]
-        )
+        text = json.dumps(item.messages, ensure_ascii=False) + "<|im_start|>user\n" + item.messages[-1]["content"]
         assert slow.encode(text) == fast.encode(text)
 
 
@@ -203,9 +195,7 @@ def test_the_judge_finds_faults_in_wrong_answers(reference: Reference, shared_di
 
 
 @pytest.mark.parametrize("name", ["llama-3.1", "mistral-nemo-tekken", "smollm2"])
-def test_the_judges_shortcut_equals_measuring_every_rung(
-    reference: Reference, shared_dir: Path, name: str
-) -> None:
+def test_the_judges_shortcut_equals_measuring_every_rung(reference: Reference, shared_dir: Path, name: str) -> None:
     """Stopping early changes no finding (short dialogues of every kind)."""
     judge = Judge(reference(name))
     chats = [chat for chat in dialogues.load(shared_dir) if len(chat.turns) <= 14][:12]
@@ -213,9 +203,7 @@ def test_the_judges_shortcut_equals_measuring_every_rung(
         assert judge.find(chat) == judge.find(chat, exhaustive=True)
 
 
-def test_concessions_let_the_real_templates_carry_the_dialogues(
-    reference: Reference, shared_dir: Path
-) -> None:
+def test_concessions_let_the_real_templates_carry_the_dialogues(reference: Reference, shared_dir: Path) -> None:
     """Without: one of the codes of issue A. With: clean, or the same overflow (a sample of each kind)."""
     chats = dialogues.load(shared_dir)[:40:3]
     for name in ("llama-3.2", "gpt-oss", "mistral-v3-spm"):

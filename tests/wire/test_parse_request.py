@@ -149,9 +149,7 @@ def test_more_messages_than_the_bound_are_refused() -> None:
 
 def test_wire_names_are_the_camel_case_of_the_values() -> None:
     """One spelling rule, used by parse, dump and schema alike."""
-    assert {"maxInputTokens", "modelBundleId", "templateOptions"} <= {
-        one.alias for one in wire_fields(PlanRequest)
-    }
+    assert {"maxInputTokens", "modelBundleId", "templateOptions"} <= {one.alias for one in wire_fields(PlanRequest)}
     assert len(fields(PlanRequest)) == len({one.alias for one in wire_fields(PlanRequest)})
 
 

@@ -127,9 +127,7 @@ def test_ids_may_stand_in_a_file(tmp_path: Path) -> None:
     assert request == parse.parse_request(named, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", ["../ids.npy", "absent.npy", "", "/etc/hostname", "folder", "odd.bin", "neg.bin"]
-)
+@pytest.mark.parametrize("name", ["../ids.npy", "absent.npy", "", "/etc/hostname", "folder", "odd.bin", "neg.bin"])
 def test_an_ids_file_must_be_a_file_of_ids_below_the_folder(tmp_path: Path, name: str) -> None:
     """A name cannot leave the folder, and only int32 ids are read; the name is not shown."""
     folder = tmp_path / "requests"

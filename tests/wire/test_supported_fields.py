@@ -36,8 +36,7 @@ BUILT = {
     "Previous": "plan_id first_kept_turn_id ids generated_ids",
     "Options": "mode low_water sticky low_value_line concessions",
     "Turn": "id sequence state messages",
-    "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason "
-    "constraint_ids",
+    "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason constraint_ids",
     "Part": "type text",
     "ToolCall": "id name arguments",
     "ToolResult": "call_id text",
@@ -133,9 +132,7 @@ def with_field(owner: str, name: str, value: Any) -> tuple[PlanRequest, str]:
     change = {name: value}
     tool = TOOL_TURN.messages[2]
     assert tool.tool_result is not None
-    with_result = (
-        replace(tool, tool_result=replace(tool.tool_result, **change)) if owner == "ToolResult" else tool
-    )
+    with_result = replace(tool, tool_result=replace(tool.tool_result, **change)) if owner == "ToolResult" else tool
     places: dict[str, tuple[dict[str, Any], str]] = {
         "PlanRequest": (change, "$"),
         "CurrentRequest": (
