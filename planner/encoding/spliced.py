@@ -29,13 +29,32 @@ class FrozenTurn:
     label: Leaf = field(repr=False)
 
 
-def freeze(assembled: Assembled, items: Sequence[str], end: str) -> dict[str, FrozenTurn]:
-    """Cut a render into the turns named by `items`, in order; `end` is the item that follows them.
+def request_begins_with(assembled: Assembled, turns: Sequence[str]) -> str | None:
+    """Return the first item of the request's own message: a passage, a preference or the request itself.
+
+    `turns` are the items of the history's turns, in order.
+    """
+    after = assembled.starts.get(turns[-1], -1) if turns else -1
+    moving = [
+        item
+        for item, start in assembled.starts.items()
+        if start > after
+        and (assembled.labels[item].section in ("request", "retrieval") or assembled.labels[item].of_which)
+        and assembled.labels[item].section not in ("policy", "tool")
+    ]
+    return min(moving, key=assembled.starts.__getitem__, default=None)
+
+
+def freeze(assembled: Assembled, items: Sequence[str]) -> dict[str, FrozenTurn]:
+    """Cut a render into the turns named by `items`, in order, the last of them before the request's message.
 
     Returns nothing where one of them does not begin a run of its own: such a template is not spliced.
     """
     out: dict[str, FrozenTurn] = {}
     starts, clean = assembled.starts, assembled.clean_starts
+    end = request_begins_with(assembled, items)
+    if end is None:
+        return {}
     order = [*items, end]
     if any(item not in starts or not clean[item] for item in order):
         return {}

@@ -53,11 +53,6 @@ class Measurer:
         self.counters = counters
         self.splicer = splicer
 
-    @property
-    def own_item(self) -> str:
-        """The item of the request's user message."""
-        return f"request/{self.layered.request.id or self.layered.open_turn.id}"
-
     def measure(self, selection: Selection) -> Measured:
         """Return the exact size of a rung, carried form where it cannot be carried.
 
@@ -75,7 +70,7 @@ class Measurer:
         encoding = self.encoder.certified(framed.inputs, self.counters, kind=kind)
         if encoding.failure is None and not encoding.lost:
             if self.splicer is not None and encoding.assembled is not None:
-                self.splicer.learn(selection, encoding.assembled, self.own_item, self.framer)
+                self.splicer.learn(selection, encoding.assembled, self.framer)
             return Measured(encoding.tokens, selection, framed, encoding)
         tokens, conceded_raises = self._carried_tokens(selection)
         if encoding.failure is None:
@@ -107,7 +102,7 @@ class Measurer:
         assembled = encoding.assembled
         if assembled is None or encoding.lost or encoding.ambiguous:
             return None
-        joined = splicer.join(selection, end, assembled, self.own_item)
+        joined = splicer.join(selection, end, assembled)
         if joined is None:
             return None
         self.counters.speed = "spliced"

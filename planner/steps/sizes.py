@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.encoding.encoder import Encoding
+from planner.encoding.spliced import request_begins_with
 from planner.steps.frame import Framed
 from planner.steps.frame_blocks import citation_area, state_block
 from planner.steps.measure import Measured, Measurer, turn_texts
@@ -171,9 +172,8 @@ class Sizes:
         if assembled is None:
             return []
         starts = assembled.starts
-        layered = self.measurer.layered
-        own = f"request/{layered.request.id or layered.open_turn.id}"
-        stop = starts.get(own, starts.get(f"turn/{layered.open_turn.id}", encoding.tokens))
+        own = request_begins_with(assembled, [f"turn/{turn.id}" for turn in turns])
+        stop = encoding.tokens if own is None else starts[own]
         # Some templates put tools or policy before the last user message: that is not the turn before it.
         fixed = [at for item, at in starts.items() if assembled.labels[item].section in ("policy", "tool")]
         out: list[tuple[str, int]] = []

@@ -55,10 +55,10 @@ class Splicer:
             return None
         return Selection(history=history[-self.depth :], passages=selection.passages)
 
-    def join(self, selection: Selection, end: Selection, tail: Assembled, own: str) -> Assembled | None:
+    def join(self, selection: Selection, end: Selection, tail: Assembled) -> Assembled | None:
         """Return the whole rung from its rendered end and the frozen turns before it."""
         items = [f"turn/{entry.id}" for entry in end.history]
-        fresh = freeze(tail, items, own)
+        fresh = freeze(tail, items)
         if len(fresh) != len(items):
             return None
         for item, turn in fresh.items():
@@ -67,14 +67,14 @@ class Splicer:
         before = [known[entry.id] for entry in selection.history[: -self.depth]]
         return splice(tail, before, items[0], self.store.block)
 
-    def learn(self, selection: Selection, assembled: Assembled, own: str, framer: Framer) -> None:
+    def learn(self, selection: Selection, assembled: Assembled, framer: Framer) -> None:
         """Keep the ids of a rung that was rendered whole, where each turn is an ordinary one."""
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
         if len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
             return
         if not all(ordinary(framer.turn(entry)) for entry in entries):
             return
-        fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries], own)
+        fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries])
         for item, turn in fresh.items():
             self.store.turns[item.partition("/")[2]] = turn
 
