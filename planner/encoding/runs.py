@@ -70,6 +70,10 @@ class RunCache:
                     self._size -= _cost(old_text, old)
         return run
 
+    def __len__(self) -> int:
+        """Return how many runs are remembered."""
+        return len(self._runs)
+
     def clear(self) -> None:
         """Forget every run."""
         with self._lock:

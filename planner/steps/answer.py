@@ -12,7 +12,8 @@ from planner.steps.control_text import refuse_control_text
 from planner.steps.fit import Fitted
 from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
-from planner.steps.seal import Sealing, file_items, kept_ids, plan_receipt, prefix, refusal_receipt, removals
+from planner.steps.prefix import prefix
+from planner.steps.seal import Sealing, file_items, kept_ids, plan_receipt, refusal_receipt, removals
 from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal

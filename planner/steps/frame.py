@@ -10,6 +10,7 @@ from planner.steps.frame_blocks import citation_area, state_block
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Framing, Place, frame_turn
 from planner.values.prompt import Leaf, TemplateInputs
+from planner.values.reasons import RefusalSignal
 from planner.values.rung import Layered, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -77,16 +78,15 @@ class Framer:
             self._open = frame_turn(turn, place, self.framing)
         return self._open
 
-    def frame(self, selection: Selection, *, with_system: bool = True, with_tools: bool = True) -> Framed:
-        """Return the inputs of one rung; without system or tools only sizes are wanted (a mini render)."""
+    def frame(self, selection: Selection) -> Framed:
+        """Return the inputs of one rung."""
         messages: list[dict[str, Any]] = []
         leaves: list[Leaf] = []
         parts: list[tuple[str, FramedTurn]] = []
-        if with_system and self.system is not None:
+        if self.system is not None:
             messages.append(self.system[0])
             leaves.extend(self.system[1])
-        if with_tools:
-            leaves.extend(self.tools[1])
+        leaves.extend(self.tools[1])
         pending: list[SummaryRecord] = []
         for entry in selection.history:
             if isinstance(entry, SummaryRecord):
@@ -103,13 +103,13 @@ class Framer:
         joined = _join_same_role(messages, parts) if self.framing.applies("join_same_role") else {}
         return Framed(
             inputs=TemplateInputs(
-                messages=messages, tools=self.tools[0] if with_tools else None,
+                messages=messages, tools=self.tools[0],
                 options=self.options, leaves=leaves, now=self.now,
             ),
             omitted=tuple(leaf for _, part in parts for leaf in part.omitted),
             turns=tuple(parts),
             used=_used(parts, joined),
-            aliased=sum(part.aliased for _, part in parts),
+            aliased=_aliased(parts),
             flags=frozenset().union(*(part.flags for _, part in parts)),
             neighbours={} if joined else _neighbours(parts),
         )  # fmt: skip
@@ -120,13 +120,13 @@ class Framer:
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
         parts = [(entry.id, known.get(entry.id) or self.turn(entry)) for entry in entries]
         parts.append((self.layered.open_turn.id, self.open_turn()))
-        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliased or part.flags]
+        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliases or part.flags]
         return Framed(
             inputs=end.inputs,
             omitted=(),
             turns=tuple(parts),
             used=_used(noted, {}),
-            aliased=sum(part.aliased for _, part in noted),
+            aliased=_aliased(noted),
             flags=frozenset().union(*(part.flags for _, part in noted)),
             neighbours={},
         )
@@ -232,6 +232,16 @@ def _used(parts: Sequence[tuple[str, FramedTurn]], joined: Mapping[str, tuple[st
     for name, ids in joined.items():
         out.setdefault(name, []).extend(ids)
     return {name: tuple(ids) for name, ids in out.items()}
+
+
+def _aliased(parts: Sequence[tuple[str, FramedTurn]]) -> int:
+    """Count the call ids shown as another. Refuses template_refuses_shape where two would be shown alike (D05)."""
+    shown: dict[str, str] = {}
+    for turn_id, part in parts:
+        for call_id, alias in part.aliases.items():
+            if shown.setdefault(alias, call_id) != call_id:
+                raise RefusalSignal("template_refuses_shape", f"turn {turn_id}: two call ids have one short form")
+    return sum(alias != call_id for alias, call_id in shown.items())
 
 
 def carried_framing(framing: Framing) -> Framing:

@@ -6,12 +6,11 @@ growing conversation frames each turn once.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.steps.frame_calls import arguments_for, call_alias, parsed_json
 from planner.steps.layer import turn_kind
 from planner.values.plan import FileItem
 from planner.values.profile import TemplateProfile
@@ -20,8 +19,6 @@ from planner.values.turn import Message, ToolCall, Turn
 
 Wrap = Callable[[Leaf], str]
 """Turns a leaf into the string the template sees: owned (`tracked.own`) or plain."""
-
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,8 @@ class FramedTurn:
 
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
     `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
-    `shapes` are the names `frame.explain` asks the profile about; `used` maps a concession to message ids.
+    `aliases` maps call ids to the ids shown instead, `used` a concession to message ids; `shapes` are the names
+    `explain` asks the profile about.
     """
 
     messages: tuple[dict[str, Any], ...] = field(repr=False)
@@ -60,7 +58,7 @@ class FramedTurn:
     omitted: tuple[Leaf, ...] = field(default=(), repr=False)
     shapes: frozenset[str] = frozenset()
     used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    aliased: int = 0
+    aliases: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     message_ids: tuple[str, ...] = ()
     key: str = ""
@@ -89,22 +87,6 @@ def frame_turn(turn: Turn, place: Place, framing: Framing) -> FramedTurn:
     return _TurnFramer(turn, place, framing).run()
 
 
-def call_alias(call_id: str) -> str:
-    """Return nine alphanumerics for a call id: itself where it is that already, else from its digest.
-
-    >>> call_alias("abcdefgh1"), len(call_alias("call_1740241912345"))
-    ('abcdefgh1', 9)
-    """
-    if len(call_id) == 9 and call_id.isascii() and call_id.isalnum():
-        return call_id
-    number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8], "big")
-    digits = []
-    for _ in range(9):
-        number, digit = divmod(number, 62)
-        digits.append(_ALPHABET[digit])
-    return "".join(digits)
-
-
 class _TurnFramer:
     def __init__(self, turn: Turn, place: Place, framing: Framing) -> None:
         self.turn = turn
@@ -117,7 +99,7 @@ class _TurnFramer:
         self.omitted: list[Leaf] = []
         self.shapes: set[str] = set()
         self.used: dict[str, list[str]] = {}
-        self.aliased = 0
+        self.aliases: dict[str, str] = {}
         self.flags: set[str] = set()
         self.answer_goes_on = False
 
@@ -137,7 +119,7 @@ class _TurnFramer:
             position += 1
         return FramedTurn(
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
-            {name: tuple(ids) for name, ids in self.used.items()}, self.aliased, frozenset(self.flags),
+            {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
             bool(messages) and messages[0].role == "user", self.spells_parsed_string(),
         )  # fmt: skip
@@ -240,7 +222,7 @@ class _TurnFramer:
         shown = call_id
         if self.profile.call_ids == "nine_alphanumerics":
             shown = call_alias(call_id)
-            self.aliased += shown != call_id and message.role == "assistant"
+            self.aliases[call_id] = shown
         return self.owned(self.leaf(message, "glue", shown, required=False))
 
     def call(self, message: Message, call: ToolCall, index: int, count: int) -> dict[str, Any]:
@@ -274,7 +256,7 @@ class _TurnFramer:
         call_id = message.tool_result.call_id if message.tool_result is not None else ""
         content: Any
         if "results_json" in self.profile.rewrites:
-            content = self.wrap_json(message, _parsed(text), "result", "")
+            content = self.wrap_json(message, parsed_json(text), "result", "")
         else:
             content = self.content(self.owned(self.leaf(message, "result", text)))
         return {"role": "tool", "tool_call_id": self.call_id(message, call_id), "content": content}
@@ -307,29 +289,3 @@ def _without_reasoning(message: Message, index: int) -> Message:
     if index == 0 or message.reasoning is None:
         return message
     return Message(role=message.role, id=message.id, tool_calls=message.tool_calls)
-
-
-def arguments_for(arguments: dict[str, Any] | str, profile: TemplateProfile) -> Any:
-    """Return call arguments in the form the template takes: as they came wherever that is printed as it is.
-
-    Text that is not a JSON object stays text; nothing is guessed into JSON (D06). Only a certified template
-    may name the rewrite that takes any JSON value, and empty text as the empty object.
-    """
-    if isinstance(arguments, str):
-        if "arguments_object" in profile.rewrites:
-            return _parsed(arguments)
-        if profile.text_arguments == "object":
-            parsed = _parsed(arguments)
-            return parsed if isinstance(parsed, dict) and arguments else arguments
-        return arguments
-    if profile.object_arguments == "raises":
-        return json.dumps(arguments, ensure_ascii=False)
-    return arguments
-
-
-def _parsed(text: str) -> Any:
-    """Return the JSON value a text spells: an empty object for no text, the text itself where it is no JSON."""
-    try:
-        return json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return text

@@ -23,7 +23,7 @@ class Code:
     outcome: str = ""
 
 
-def _rows() -> tuple[Code, ...]:
+def _refusals() -> tuple[Code, ...]:
     overflow = "context_policy_overflow"
     return (
         Code("invalid-input", "refusal", "The request breaks a rule of its format; the detail is a JSON path.",
@@ -68,6 +68,11 @@ def _rows() -> tuple[Code, ...]:
              "Do not use this template."),
         Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
              "Start from the recorded boundary."),
+    )  # fmt: skip
+
+
+def _faults() -> tuple[Code, ...]:
+    return (
         Code("template_rejected", "fault", "The template is not safe or not valid and was refused at admission.",
              "Do not use this template."),
         Code("template_content_dependent", "fault", "The template's framing depends on the words of a message.",
@@ -92,6 +97,11 @@ def _rows() -> tuple[Code, ...]:
              "Check the path and its rights."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
+    )  # fmt: skip
+
+
+def _records() -> tuple[Code, ...]:
+    return (
         Code("over_budget", "removal", "Left so that the prompt fits: passages by value, then turns oldest first.",
              "Compact, or use a larger approved tier."),
         Code("low_value", "removal", "A passage under the low-value line or beyond the section's maximum.",
@@ -133,7 +143,7 @@ def _rows() -> tuple[Code, ...]:
     )  # fmt: skip
 
 
-CODES: dict[str, Code] = {row.name: row for row in _rows()}
+CODES: dict[str, Code] = {row.name: row for row in (*_refusals(), *_faults(), *_records())}
 OVERFLOW_CODES = frozenset(name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome))
 
 

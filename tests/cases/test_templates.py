@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from planner.planner import Planner
-from planner.steps.frame_turn import arguments_for, call_alias
+from planner.steps.frame_calls import arguments_for, call_alias
 from planner.values.plan import Plan, Refusal
 from planner.values.profile import TemplateProfile
 from planner.values.request import CurrentRequest, Options, PlanRequest

@@ -12,8 +12,8 @@ MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 
-FILES = {"steps/frame_turn.py": 333, "steps/seal.py": 314}
-FUNCTIONS = {"values/reasons.py:_rows": 107}
+FILES: dict[str, int] = {}
+FUNCTIONS: dict[str, int] = {}
 PARAMETERS = {"steps/answer.py:refused": 7, "steps/fit.py:fit": 7, "steps/ladder.py:ladder": 7}
 """Ratchets, `file` or `file:function` to its size: lower an entry when the code shrinks, never raise one."""
 

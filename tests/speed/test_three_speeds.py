@@ -1,0 +1,114 @@
+"""Whole, certified and spliced give the same ids, each compared plan at the speed it names (design.md §4.8).
+
+By default about 150 plans over every bundle that admits splicing; PLANNER_FULL=1 makes 2,000.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planner.bundles.open import open_bundle
+from planner.values.bundle import Bundle
+from planner.values.reasons import PlannerFault
+from tests.speed.growing import Growing
+from tests.tidy.sources import PACKAGE
+
+PLANS = 2_000 if os.environ.get("PLANNER_FULL") == "1" else 150
+SHIPPED = ("@qwen3-0.6b", "@reference")
+FEWEST_BUNDLES = 14
+SLOWER = {"tracked", "tracked_dump", "tracked_markup", "tracked_template", "runs", "assemble", "spliced", "encoder"}
+
+Opener = Callable[[str], Bundle]
+
+
+@pytest.fixture(scope="module")
+def opened(bundle_dir: Path) -> Opener:
+    """Bundle by folder name or `@id` of a shipped one."""
+    known: dict[str, Bundle] = {}
+
+    def by_name(name: str) -> Bundle:
+        if name not in known:
+            known[name] = open_bundle(name[1:] if name.startswith("@") else bundle_dir / name)
+        return known[name]
+
+    return by_name
+
+
+def admits(opened: Opener, name: str) -> bool:
+    """Tell whether a bundle can plan and its measured profile admits splicing."""
+    try:
+        bundle = opened(name)
+        return bundle.profile.splice_depth is not None and bundle.manifest.encode_mode != "whole"
+    except PlannerFault:
+        return False
+
+
+def test_the_three_speeds_give_the_same_ids(opened: Opener, template_bundles: list[str], seed: int) -> None:
+    """Ids are equal over growing chats with tools, calls, reasoning, cuts, open turns and withdrawn turns."""
+    names = [name for name in (*SHIPPED, *template_bundles) if admits(opened, name)]
+    assert len(names) >= FEWEST_BUNDLES, f"too few bundles admit splicing: {names}"
+    each = -(-PLANS // len(names))
+    seen: dict[str, int] = {}
+    for name in names:
+        found = grown(opened(name), f"{seed}/{name}", each)
+        assert found.different == [], f"{name}: ids differ at these speeds: {sorted(set(found.different))}"
+        assert found.speeds["spliced"] >= each
+        assert found.speeds["certified"] >= each
+        for feature, count in found.seen.items():
+            seen[feature] = seen.get(feature, 0) + count
+    assert all(seen[feature] > 0 for feature in ("cuts", "moved cuts", "open turns", "replaced turns")), seen
+
+
+def grown(bundle: Bundle, seed: str, plans: int, cache_bytes: int | None = None) -> Growing:
+    """Return a chat grown until so many plans were spliced; new chats start when one becomes long."""
+    chat = Growing(bundle, f"{seed}/0", cache_bytes)
+    for _ in range(20 * plans):
+        if chat.speeds["spliced"] >= plans or chat.different:
+            break
+        chat.step()
+    return chat
+
+
+@pytest.mark.parametrize("name", ["@qwen3-0.6b", "@reference"])
+def test_an_evicted_cache_gives_the_same_ids(opened: Opener, name: str, seed: int) -> None:
+    """With room for a run or two nearly every run is encoded again, and no id changes."""
+    found = grown(opened(name), f"{seed}/evicted/{name}", 12, cache_bytes=600)
+    assert found.different == []
+    assert found.speeds["spliced"] >= 12
+    assert len(found.planners["certified"].encoder().cache) <= 3
+
+
+def test_the_oracle_shares_nothing_with_the_faster_speeds() -> None:
+    """`whole` reaches neither tracked strings, runs, splicing nor caches, however far its imports go."""
+    reached: set[Path] = set()
+    waiting = [PACKAGE / "encoding" / "whole.py"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        waiting += imported_by(path)
+    assert PACKAGE / "encoding" / "template.py" in reached
+    assert {path.stem for path in reached if path.parent.name == "encoding"}.isdisjoint(SLOWER)
+
+
+def imported_by(path: Path) -> list[Path]:
+    """Return the files of this package that a file imports, wherever in it."""
+    found: list[Path] = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            if name.split(".")[0] != "planner":
+                continue
+            target = PACKAGE.joinpath(*name.split(".")[1:])
+            found += [one for one in (target.with_suffix(".py"), target / "__init__.py") if one.is_file()]
+    return found
