@@ -21,7 +21,7 @@ from planner.bundles.profile_json import ProfileFormatError, profile_from_json, 
 from planner.values.profile import TemplateProfile
 from planner.values.reasons import PlannerFault
 
-PROBE_VERSION = "2"
+PROBE_VERSION = "3"
 """Raised with every change of what a measurement means: kept answers of another version are not read."""
 WALL_SECONDS = 5.0
 LIMITS = {"RLIMIT_CPU": 2, "RLIMIT_AS": 512 << 20, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 16, "RLIMIT_CORE": 0}

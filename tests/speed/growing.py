@@ -7,7 +7,6 @@ and encoded in one call, without tracked strings, runs or caches.
 from __future__ import annotations
 
 import random
-from array import array
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import Framing
 from planner.steps.layer import layer
 from planner.values.bundle import Bundle
-from planner.values.plan import Plan
+from planner.values.plan import Plan, Refusal
 from planner.values.profile import TemplateProfile
 from planner.values.prompt import TemplateInputs
 from planner.values.request import CurrentRequest, PlanRequest, TextItem, Tool
@@ -36,13 +35,13 @@ WINDOWS = (700, 1_500, 3_000, 20_000)
 class Pen:
     """Writes turns in every shape a template carries, each string with a word of its own."""
 
-    def __init__(self, random_: random.Random, profile: TemplateProfile) -> None:
+    def __init__(self, random_: random.Random, profile: TemplateProfile, *, tools: bool) -> None:
         self.random = random_
         self.writer = Writer(random_, str(random_.randrange(10**6)))
         self.made = 0
         carried = profile.tools == profile.tool_call == profile.tool_result == "kept"
         self.profile = profile
-        self.tools: list[Any] = [self.writer.tool() for _ in range(3)] if carried else []
+        self.tools: list[Any] = [self.writer.tool() for _ in range(3)] if carried and tools else []
 
     def _message(self, role: str, **fields: Any) -> Message:
         self.made += 1
@@ -82,13 +81,13 @@ class Pen:
 class Growing:
     """One chat in two conversations; `plan` compares the three speeds."""
 
-    def __init__(self, bundle: Bundle, seed: str, cache_bytes: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, seed: str, *, policy: bool = True, tools: bool = True, cache_bytes: int | None = None
+    ) -> None:
         self.random = random.Random(seed)
         self.bundle = bundle
-        self.pen = Pen(self.random, bundle.profile)
-        self.planners = {
-            name: Planner(bundle, cache_bytes=cache_bytes) for name in ("certified", "spliced")
-        }
+        self.pen = Pen(self.random, bundle.profile, tools=tools)
+        self.planners = {name: Planner(bundle, cache_bytes=cache_bytes) for name in ("certified", "spliced")}
         self.planners["certified"].encoder().splicing = False
         self.conversations: dict[str, Conversation] = {
             name: planner.conversation() for name, planner in self.planners.items()
@@ -97,8 +96,9 @@ class Growing:
         self.speeds: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
         self.different: list[str] = []
-        self.policy = (TextItem("rules", self.pen.writer.text(20)),)
+        self.policy = (TextItem("rules", self.pen.writer.text(20)),) if policy else ()
         self.tools = tuple(Tool(f"tool{at}", tool) for at, tool in enumerate(self.pen.tools))
+        self.windows: tuple[int, ...] = WINDOWS
         self._first: str | None = None
 
     def put(self, turn: Turn) -> None:
@@ -137,11 +137,11 @@ class Growing:
         """Return a request of a random window."""
         return PlanRequest(
             self.bundle.manifest.id, CurrentRequest(id="q", text=question), policy=self.policy, tools=self.tools,
-            max_input_tokens=self.random.choice(WINDOWS), reserved_output_tokens=RESERVE_TOKENS,
+            max_input_tokens=self.random.choice(self.windows), reserved_output_tokens=RESERVE_TOKENS,
             safety_margin_tokens=0,
         )  # fmt: skip
 
-    def plan(self, question: str | None) -> None:
+    def plan(self, question: str | None) -> dict[str, Plan | Refusal]:
         """Plan once in each conversation; note which speeds were taken and where ids differ."""
         request = self.request(question)
         answers = {name: conversation.plan(request) for name, conversation in self.conversations.items()}
@@ -149,10 +149,11 @@ class Growing:
         if not (isinstance(certified, Plan) and isinstance(spliced, Plan)):
             assert certified.accepted == spliced.accepted
             self.seen["refusals"] += 1
-            return
+            return answers
         whole = encode_whole(self.bundle, self.framed(request, certified))
-        self.speeds[str(certified.diagnostics["speed"])] += 1
-        self.speeds[str(spliced.diagnostics["speed"])] += 1
+        assert certified.diagnostics["speed"] == "certified"
+        self.speeds["certified"] += 1
+        self.speeds["spliced"] += spliced.diagnostics["speed"] == "spliced"
         first = next((key for key in certified.kept if key.startswith("turn/")), None)
         self.seen["cuts"] += certified.receipt.history_reduced is not None
         self.seen["moved cuts"] += first != self._first
@@ -161,6 +162,7 @@ class Growing:
             self.different.append("certified")
         if whole != spliced.ids:
             self.different.append(str(spliced.diagnostics["speed"]))
+        return answers
 
     def framed(self, request: PlanRequest, plan: Plan) -> TemplateInputs:
         """Return what the template gets for the turns a plan kept, framed anew."""
@@ -173,10 +175,6 @@ class Growing:
             asked = Turn(own_id, 10**6, "open", (Message("user", id="q", text=request.request.text),))
         layered = layer(request, History([turn for turn in shown if turn.id != own_id], (), asked))
         framing = Framing(self.bundle.profile, frozenset(self.bundle.manifest.concessions), own)
-        return Framer(layered, framing, {}, None, {}, FixedParts()).frame(Selection(tuple(layered.history.turns))).inputs
-
-
-def ids_of(answer: Any) -> array[int]:
-    """Return the ids of a plan that was accepted."""
-    assert isinstance(answer, Plan), answer.line()
-    return answer.ids
+        return (
+            Framer(layered, framing, {}, None, {}, FixedParts()).frame(Selection(tuple(layered.history.turns))).inputs
+        )

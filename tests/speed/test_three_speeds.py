@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from tests.tidy.sources import PACKAGE
 PLANS = 2_000 if os.environ.get("PLANNER_FULL") == "1" else 150
 SHIPPED = ("@qwen3-0.6b", "@reference")
 FEWEST_BUNDLES = 14
+FORMS = ((True, True), (False, False), (True, False), (False, True))
+"""Whether a chat has a policy, and tools."""
+STEPS_A_CHAT, MOST_CHATS = 12, 200
 SLOWER = {"tracked", "tracked_dump", "tracked_markup", "tracked_template", "runs", "assemble", "spliced", "encoder"}
 
 Opener = Callable[[str], Bundle]
@@ -53,34 +57,48 @@ def test_the_three_speeds_give_the_same_ids(opened: Opener, template_bundles: li
     names = [name for name in (*SHIPPED, *template_bundles) if admits(opened, name)]
     assert len(names) >= FEWEST_BUNDLES, f"too few bundles admit splicing: {names}"
     each = -(-PLANS // len(names))
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for name in names:
-        found = grown(opened(name), f"{seed}/{name}", each)
-        assert found.different == [], f"{name}: ids differ at these speeds: {sorted(set(found.different))}"
-        assert found.speeds["spliced"] >= each
-        assert found.speeds["certified"] >= each
-        for feature, count in found.seen.items():
-            seen[feature] = seen.get(feature, 0) + count
+        chats = grown(opened(name), f"{seed}/{name}", each)
+        different = [speed for chat in chats for speed in chat.different]
+        assert different == [], f"{name}: ids differ at these speeds: {sorted(set(different))}"
+        assert sum(chat.speeds["spliced"] for chat in chats) >= each, name
+        assert sum(chat.speeds["certified"] for chat in chats) >= each, name
+        for chat in chats:
+            seen += chat.seen
     assert all(seen[feature] > 0 for feature in ("cuts", "moved cuts", "open turns", "replaced turns")), seen
 
 
-def grown(bundle: Bundle, seed: str, plans: int, cache_bytes: int | None = None) -> Growing:
-    """Return a chat grown until so many plans were spliced; new chats start when one becomes long."""
-    chat = Growing(bundle, f"{seed}/0", cache_bytes)
-    for _ in range(20 * plans):
-        if chat.speeds["spliced"] >= plans or chat.different:
+def grown(bundle: Bundle, seed: str, plans: int, cache_bytes: int | None = None) -> list[Growing]:
+    """Return chats grown until so many plans were spliced, with and without a policy and tools in turn.
+
+    A template that writes policy or tools into a question leaves no place to splice at; the same bundle
+    splices without them.
+    """
+    chats: list[Growing] = []
+    done = 0
+    for number in range(MOST_CHATS):
+        policy, tools = FORMS[number % len(FORMS)]
+        chat = Growing(bundle, f"{seed}/{number}", policy=policy, tools=tools, cache_bytes=cache_bytes)
+        chats.append(chat)
+        wanted = -(-(plans - done) // 2) if number < len(FORMS) else plans - done
+        for _ in range(STEPS_A_CHAT):
+            if chat.speeds["spliced"] >= wanted or chat.different:
+                break
+            chat.step()
+        done += chat.speeds["spliced"]
+        if done >= plans or chat.different:
             break
-        chat.step()
-    return chat
+    return chats
 
 
 @pytest.mark.parametrize("name", ["@qwen3-0.6b", "@reference"])
 def test_an_evicted_cache_gives_the_same_ids(opened: Opener, name: str, seed: int) -> None:
     """With room for a run or two nearly every run is encoded again, and no id changes."""
-    found = grown(opened(name), f"{seed}/evicted/{name}", 12, cache_bytes=600)
-    assert found.different == []
-    assert found.speeds["spliced"] >= 12
-    assert len(found.planners["certified"].encoder().cache) <= 3
+    chats = grown(opened(name), f"{seed}/evicted/{name}", 12, cache_bytes=600)
+    assert [speed for chat in chats for speed in chat.different] == []
+    assert sum(chat.speeds["spliced"] for chat in chats) >= 12
+    assert all(len(planner.encoder().cache) <= 3 for chat in chats for planner in chat.planners.values())
 
 
 def test_the_oracle_shares_nothing_with_the_faster_speeds() -> None:
