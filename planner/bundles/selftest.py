@@ -156,10 +156,14 @@ def _flags(loaded: Loaded, bundle: FolderBundle) -> SelfTestCheck:
 def _round_trip(bundle: FolderBundle) -> SelfTestCheck:
     """Decode what was encoded: required where each token stands for a bounded stretch of the text itself."""
     engine = bundle.engine
+    # A tokenizer that puts a space before its first stretch need not take it away again when it decodes.
+    spaced = bundle.manifest.encode_mode == "whole" or bundle.manifest.prefix_space is not None
     changed = 0
     for text in SAMPLES:
         back = engine.decode(list(engine.encode(text).ids))
-        changed += back != text and unicodedata.normalize("NFC", back) != unicodedata.normalize("NFC", text)
+        if spaced and not text.startswith(" "):
+            back = back.removeprefix(" ")
+        changed += unicodedata.normalize("NFC", back) != unicodedata.normalize("NFC", text)
     # Planning never decodes: a file without the part that does is not damaged, its text cannot be compared.
     required = bundle.manifest.longest_token_bytes is not None and getattr(engine, "decodes", True)
     detail = _some(changed, "samples are rewritten")
