@@ -86,7 +86,11 @@ class LangChain:
         whole = [policy, *self.history(before), self._message({"role": "user", "content": planned.question})]
         return list(
             self._trim(
-                whole, max_tokens=self.room, token_counter=self._count, strategy="last", include_system=True,
+                whole,
+                max_tokens=self.room,
+                token_counter=self._count,
+                strategy="last",
+                include_system=True,
                 start_on="human",
             )  # fmt: skip
         )

@@ -185,7 +185,7 @@ def test_owned_spans_of_a_whole_encode_are_those_of_a_plain_scan(tmp_path: Path)
     text = answer.prompt or ""
     raw = Tokenizer.from_file(str(tmp_path / "reference" / "tokenizer.json"))
     offsets = raw.encode(text, add_special_tokens=False).offsets
-    for item, content in (("turn/t1", CHAT[0]["content"]), ("request/m3", CHAT[2]["content"])):
+    for item, content in (("turn/t1", CHAT[0]["content"]), ("request/t2", CHAT[2]["content"])):
         start = text.index(content)
         stop = start + len(content)
         if item == "turn/t1":
