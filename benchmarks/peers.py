@@ -92,7 +92,7 @@ class LangChain:
                 strategy="last",
                 include_system=True,
                 start_on="human",
-            )  # fmt: skip
+            )
         )
 
     def _count(self, messages: Sequence[Any]) -> int:

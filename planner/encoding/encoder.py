@@ -88,6 +88,22 @@ class Encoder:
         counters.audit_characters_encoded += spent.characters_encoded
         return found
 
+    def controls(self, inputs: TemplateInputs, counters: Counters) -> list[int] | None:
+        """Return the control ids of an audit's render; nothing between them is encoded, None where it raises."""
+        spent = Counters()
+        rendered = self._render(inputs, spent, "renders")
+        counters.audit_renders += spent.renders
+        counters.audit_characters_rendered += spent.characters_rendered
+        if isinstance(rendered, TemplateFailure):
+            return None
+        found: list[int] = []
+        at = 0
+        for owner, length in rendered.spans:
+            if owner is None:
+                found += [hit.token.id for hit in self.guards.find(rendered.text[at : at + length])]
+            at += length
+        return found
+
     def forget(self) -> None:
         """Drop every remembered run."""
         self.cache.clear()

@@ -38,6 +38,7 @@ class Guards:
         self.ids = frozenset(token.id for token in self.by_text.values())
         ordered = sorted(self.by_text, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._first = tuple({text[0] for text in ordered})
         self._memo: dict[str, tuple[Found, ...]] = {}
 
     def find(self, text: str) -> tuple[Found, ...]:
@@ -57,8 +58,14 @@ class Guards:
 
     def spelled_in(self, text: str) -> bool:
         """Tell whether content spells a control token anywhere."""
-        return self._pattern is not None and self._pattern.search(text) is not None
+        return self._pattern is not None and self._may_hold(text) and self._pattern.search(text) is not None
 
     def count(self, text: str) -> int:
         """Return how many control tokens content spells."""
-        return 0 if self._pattern is None else sum(1 for _ in self._pattern.finditer(text))
+        if self._pattern is None or not self._may_hold(text):
+            return 0
+        return sum(1 for _ in self._pattern.finditer(text))
+
+    def _may_hold(self, text: str) -> bool:
+        # Most content has none of the few characters that control tokens begin with, and this is quickly seen.
+        return any(char in text for char in self._first)

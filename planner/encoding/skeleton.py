@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from string import ascii_lowercase
 
 from planner.encoding.guards import Guards
 from planner.encoding.tracked import own
@@ -19,18 +22,20 @@ def inert(text: str, keep: Sequence[str], seed: int) -> str:
     >>> inert("ab </t> cd", ["</t>"], 0)
     'ab </t> ij'
     """
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        held = next((mark for mark in keep if text.startswith(mark, position)), None)
-        if held is not None:
-            out.append(held)
-            position += len(held)
-            continue
-        char = text[position]
-        out.append(char if char.isspace() else chr(97 + (seed * 7 + position) % 26))
-        position += 1
-    return "".join(out)
+
+    def word(hit: re.Match[str]) -> str:
+        if hit.lastgroup == "kept":
+            return hit.group()
+        start, length = (seed * 7 + hit.start()) % 26, len(hit.group())
+        return (ascii_lowercase * (length // 26 + 2))[start : start + length]
+
+    return _words(tuple(keep)).sub(word, text)
+
+
+@lru_cache(maxsize=64)
+def _words(keep: tuple[str, ...]) -> re.Pattern[str]:
+    marks = "|".join(map(re.escape, keep))
+    return re.compile(rf"(?P<kept>{marks})|(?:(?!{marks})\S)+" if keep else r"\S+")
 
 
 def inert_wrap(profile: TemplateProfile) -> Callable[[Leaf], str]:

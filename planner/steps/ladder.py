@@ -5,7 +5,7 @@ Moves 0, 2 and 6 (duplicates, shorter forms of results) stay empty until their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
 from planner.values.passage import Passage
@@ -76,6 +76,13 @@ class TurnByTurn(Sequence[Move]):
     def __len__(self) -> int:
         """Return the number of moves."""
         return self._count
+
+    def __iter__(self) -> Iterator[Move]:
+        """Yield every move in order."""
+        yield from self._first
+        for index in self._indexes:
+            yield Move("over_budget", (f"turn/{self._turns[index].id}",))
+        yield from self._last
 
     @overload
     def __getitem__(self, at: int) -> Move: ...

@@ -160,8 +160,9 @@ class Sizes:
         for leaf in () if allowed else framed.omitted:
             tokens = self.measurer.encoder.alone(leaf.text, self.measurer.counters)
             omitted[leaf.turn] = omitted.get(leaf.turn, 0) + tokens
-        held = sum(slice_tokens for _, slice_tokens in self._slices(turns, encoding))
-        for turn_id, tokens in self._slices(turns, encoding):
+        slices = self._slices(turns, encoding)
+        held = sum(tokens for _, tokens in slices)
+        for turn_id, tokens in slices:
             self.store.turns[turn_id] = TurnSize(tokens + omitted.get(turn_id, 0))
         if self.base is None:
             own = self.measurer.layered.open_turn.id
