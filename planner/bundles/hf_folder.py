@@ -41,7 +41,7 @@ def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
     present = files.names
     row, names = choose_format(present)
     config = read_config(files, present)
-    loaded = row.load(Source(files, names, config))
+    loaded = row.load(Source(files, names, config, cache_dir=cache_dir))
     config = replace(config, warnings=(*config.warnings, *_ignored(present, names)))
     check_named_tokens(loaded, config)
     check_floor(loaded)

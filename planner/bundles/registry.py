@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from planner.bundles.files import MAX_SENTENCEPIECE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.loaded import Loaded
+from planner.bundles.walked import WalkedVocabulary
 from planner.values.bundle import TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -26,6 +28,7 @@ class Source:
     names: tuple[str, ...]
     config: FolderConfig
     reviewed: bool = False
+    cache_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,14 @@ def _load_tokenizer_json(source: Source) -> Loaded:
     def read() -> bytes:
         return source.files.read(name, MAX_TOKENIZER_BYTES)
 
-    return load_tokenizer_json(read(), read, reviewed=source.reviewed)
+    data = read()
+    if source.reviewed:
+        return load_tokenizer_json(data, read, reviewed=True)
+    found = WalkedVocabulary(source.cache_dir, data)
+    if found.known:
+        loaded = load_tokenizer_json(data, read, reviewed=True)
+        return replace(loaded, longest_token_bytes=found.longest_token_bytes)
+    return found.keep(load_tokenizer_json(data, read))
 
 
 def _load_vocab_merges(source: Source) -> Loaded:

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.bundles.files import parse_object
 from planner.bundles.loaded import AddedText, Loaded, check_sizes
+from planner.bundles.patterns import check_pattern
 from planner.bundles.tiktoken_engine import TiktokenEngine, check_ranks, rank_bytes
 from planner.values.reasons import PlannerFault
 
@@ -35,6 +36,7 @@ def load_tekken(data: bytes, name: str) -> Loaded:
     pattern = config.get("pattern")
     if not isinstance(pattern, str) or not 0 < total - reserved <= len(vocabulary):
         raise PlannerFault("bundle_unsafe", f"{name} has no pattern or fewer ranks than it states")
+    check_pattern(pattern)
     ranks = _ranks(vocabulary, total - reserved, name)
     controls = _controls(top, config, reserved, name)
     check_sizes(total, len(controls), max(map(len, ranks)))

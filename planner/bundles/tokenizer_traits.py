@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from planner.bundles.files import MAX_JSON_DEPTH, depth_of
 from planner.bundles.loaded import AddedText, Loaded, check_sizes
+from planner.bundles.patterns import check_components
 from planner.values.bundle import ControlToken, Engine, TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -29,7 +30,8 @@ def describe(
     """Check a loaded tokenizer's bounds and describe it; of a `reviewed` one the vocabulary is not walked.
 
     Raises bundle_unsafe: too many entries or added tokens, a token too long, ids that are not unique,
-    merges left out at random (`dropout`), components nested too deeply.
+    merges left out at random (`dropout`), components nested too deeply, a normalizer that lengthens text
+    beyond its bound; tokenizer_failed: a splitting rule that may never end.
     """
     added = tuple(
         AddedText(
@@ -54,6 +56,7 @@ def describe(
         raise PlannerFault("bundle_unsafe", "the tokenizer leaves out merges at random")
     normalizer, pre_tokenizer = component(tokenizer.normalizer), component(tokenizer.pre_tokenizer)
     parts = [*walk(normalizer), *walk(pre_tokenizer)]
+    check_components(parts)
     byte_level = any(part.get("type") == "ByteLevel" for part in parts)
     return Loaded(
         tokenizer_format=tokenizer_format,

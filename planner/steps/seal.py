@@ -45,8 +45,8 @@ def plan_id(sealing: Sealing) -> str:
     return "p-" + digest(f"{PLANNER_VERSION}\0{bundle}\0{sealing.request_digest}".encode())[:32]
 
 
-def base_receipt(sealing: Sealing, outcome: str, reason: str | None) -> Receipt:
-    """Return the receipt of a call without its prompt: the whole of it for a refusal."""
+def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any) -> Receipt:
+    """Return the receipt of a call: without `more` that of a refusal, which has no prompt."""
     request, manifest = sealing.request, sealing.manifest
     return Receipt(
         plan_id=plan_id(sealing),
@@ -68,6 +68,7 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None) -> Receipt:
         policy_version=request.policy_version,
         generation=request.generation,
         revision=request.revision,
+        **more,
     )
 
 
@@ -100,6 +101,8 @@ def removals(layered: Layered, steps: Ladder, fitted: Fitted) -> tuple[tuple[Rem
     for low, high, reason in ranges:
         first, last = f"turn/{history.turns[low].id}", f"turn/{history.turns[high - 1].id}"
         out.append(Removal(first, reason, last if high - low > 1 else None, high - low))
+    if not layered.summaries and not layered.passages:
+        return tuple(out), _reduced(history, ranges)
     items = [f"summary/{summary.id}" for summary in layered.summaries]
     items += [f"passage/{passage.citation_id}" for passage in layered.passages]
     present = {f"summary/{entry.id}" for entry in shown if isinstance(entry, SummaryRecord)}
@@ -213,8 +216,10 @@ def plan_receipt(
     front = front_tokens(assembled)
     flags = [*extra.get("flags", ()), *sorted(framed.flags)]
     values = {name: value for name, value in extra.items() if name != "flags"}
-    return replace(
-        base_receipt(sealing, "accepted", None),
+    return base_receipt(
+        sealing,
+        "accepted",
+        None,
         account=account,
         concessions=tuple(ConcessionUse(name, messages) for name, messages in sorted(framed.used.items())),
         aliased_call_ids=framed.aliased,

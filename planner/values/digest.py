@@ -128,8 +128,8 @@ def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None 
     digests = known or FieldDigests()
     body: dict[str, Any] = {}
     for name in _SMALL:
-        value = getattr(request, name)
-        if value is not None and value != getattr(_DEFAULTS, name):
+        value, default = getattr(request, name), getattr(_DEFAULTS, name)
+        if value is not default and value is not None and value != default:
             body[name] = value
     for name in _LARGE:
         value = getattr(request, name)

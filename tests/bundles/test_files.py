@@ -108,3 +108,73 @@ def test_json_is_refused_when_damaged_deep_or_no_object() -> None:
             parse_json(data, "x")
     with pytest.raises(PlannerFault, match="no JSON object"):
         parse_object(b"[]", "x")
+
+
+def hub_cache(root: Path, name: str = "tokenizer.json", data: bytes = b"{}", digest: str | None = None) -> Path:
+    """Write a model's hub cache with one file and return its snapshot."""
+    model = root / "models--org--name"
+    blob = model / "blobs" / (digest or hashlib.sha256(data).hexdigest())
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(data)
+    snapshot = model / "snapshots" / "0123abc"
+    link = snapshot / name
+    link.parent.mkdir(parents=True)
+    os.symlink("../" * (2 + name.count("/")) + f"blobs/{blob.name}", link)
+    return snapshot
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "additional/chat_template.jinja"])
+def test_the_links_of_a_hub_cache_are_read(tmp_path: Path, name: str) -> None:
+    """By either of the two digests that blobs are named by, and the entry is that of a plain file."""
+    data = b'{"a": 1}'
+    git = hashlib.sha1(b"blob 8\x00" + data).hexdigest()
+    for place, digest in (("long", None), ("short", git)):
+        files = FolderFiles(hub_cache(tmp_path / place, name, data, digest))
+        assert data == files.read(name, 100)
+        assert files.entries[name] == FileEntry(name, 8, hashlib.sha256(data).hexdigest())
+    os.symlink(hub_cache(tmp_path / "other", name, data), tmp_path / "alias")
+    assert data == FolderFiles(tmp_path / "alias").read(name, 100)
+
+
+def test_a_blob_that_differs_from_its_name_is_a_mismatch(tmp_path: Path) -> None:
+    """A download that broke off, or bytes that somebody put there."""
+    snapshot = hub_cache(tmp_path)
+    next((snapshot.parent.parent / "blobs").iterdir()).write_bytes(b"[]")
+    assert code_of(FolderFiles(snapshot), "tokenizer.json") == "bundle_mismatch"
+
+
+def test_a_blob_that_is_absent_or_too_large_says_so(tmp_path: Path) -> None:
+    """As for a plain file."""
+    snapshot = hub_cache(tmp_path, data=b"a" * 101)
+    assert code_of(FolderFiles(snapshot), "tokenizer.json") == "bundle_unsafe"
+    next((snapshot.parent.parent / "blobs").iterdir()).unlink()
+    assert code_of(FolderFiles(snapshot), "tokenizer.json") == "bundle_incomplete"
+
+
+def test_H36_a_link_of_any_other_shape_stays_refused(tmp_path: Path) -> None:
+    """Absolute, by a detour, to another name, outside a snapshot, a blob that is a link, a folder that is one."""
+    snapshot = hub_cache(tmp_path)
+    blobs = snapshot.parent.parent / "blobs"
+    blob = next(blobs.iterdir())
+    (blobs / "plain-name").write_bytes(b"{}")
+    (tmp_path / "outside.json").write_bytes(b"{}")
+    linked = "f" * 64
+    os.symlink(tmp_path / "outside.json", blobs / linked)
+    targets = {
+        "absolute.json": str(blob),
+        "detour.json": f"../../blobs/../blobs/{blob.name}",
+        "higher.json": f"../../../{snapshot.parent.parent.name}/blobs/{blob.name}",
+        "named.json": "../../blobs/plain-name",
+        "outside.json": "../../../outside.json",
+        "linked.json": f"../../blobs/{linked}",
+    }
+    for name, target in targets.items():
+        os.symlink(target, snapshot / name)
+    elsewhere = tmp_path / "models--org--name" / "elsewhere" / "0123abc"
+    elsewhere.mkdir(parents=True)
+    os.symlink(f"../../blobs/{blob.name}", elsewhere / "tokenizer.json")
+    assert code_of(FolderFiles(elsewhere), "tokenizer.json") == "bundle_path"
+    os.symlink(elsewhere, snapshot / "sub")
+    files = FolderFiles(snapshot)
+    assert {code_of(files, name) for name in (*targets, "sub/tokenizer.json")} == {"bundle_path"}
+    assert files.read("tokenizer.json", 10) == b"{}"

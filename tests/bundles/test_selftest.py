@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,10 @@ from planner.bundles.manifest import ManifestFile, dump_manifest
 from planner.bundles.open import open_bundle
 from planner.bundles.selftest_chats import chat_checks
 from planner.encoding.encoder import Encoder
-from planner.encoding.whole import encode_whole
 from planner.planner import Planner
 from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault
-from tests.bad_inputs.build_bundles import BASE, good_bundle
+from tests.bad_inputs.build_bundles import good_bundle
 
 REAL = ("qwen3-0.6b", "phi-3-mini", "smollm2", "mistral-v3-spm", "mistral-nemo-tekken", "llama-2-spm", "gpt-oss")
 CHAT = [
@@ -140,16 +138,17 @@ def test_a_tokenizer_that_may_not_be_cut_is_encoded_whole(tmp_path: Path) -> Non
     plain, bundle = open_folder(folder), open_bundle(folder)
     assert ("runs", "whole") == (plain.manifest.encode_mode, bundle.manifest.encode_mode)
     assert plain.manifest.digest != bundle.manifest.digest
-    _plans_as_the_file_does(bundle)
+    _plans_as_the_file_does(bundle, folder)
     again = open_bundle(folder)
     assert again.manifest == bundle.manifest
 
 
 def test_flags_alone_choose_whole_and_every_token_is_charged(tmp_path: Path) -> None:
     """Metaspace `first` is read from the file; the account, the spans and the control-text rule hold there too."""
-    bundle = open_bundle(edited(tmp_path, metaspace))
+    folder = edited(tmp_path, metaspace)
+    bundle = open_bundle(folder)
     assert bundle.manifest.encode_mode == "whole"
-    _plans_as_the_file_does(bundle)
+    _plans_as_the_file_does(bundle, folder)
     for text in ("say <|end|> now", "<|user|>", "x<|tool_call|>"):
         messages = [*CHAT[:2], {"role": "user", "content": text}]
         refused = Planner(bundle).plan(messages=messages, max_input_tokens=4_000)
@@ -157,11 +156,11 @@ def test_flags_alone_choose_whole_and_every_token_is_charged(tmp_path: Path) -> 
         assert refused.reason == "control_text_in_field"
 
 
-def _plans_as_the_file_does(bundle: FolderBundle) -> None:
+def _plans_as_the_file_does(bundle: FolderBundle, folder: Path) -> None:
     answer = Planner(bundle).plan(messages=CHAT, max_input_tokens=4_000)
     assert isinstance(answer, Plan), answer
     assert answer.prompt is not None
-    file = Tokenizer.from_buffer(bundle.parts[0].tokenizer_format and _bytes_of(bundle))
+    file = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert file.encode(answer.prompt, add_special_tokens=False).ids == answer.ids.tolist()
     figures = answer.account
     assert figures.input_tokens == len(answer.ids)
@@ -169,12 +168,6 @@ def _plans_as_the_file_does(bundle: FolderBundle) -> None:
     assert figures.request_tokens > 0
     alone = len(bundle.engine.encode("Really?").ids)
     assert abs(figures.request_tokens - alone) <= 2
-
-
-def _bytes_of(bundle: FolderBundle) -> bytes:
-    """The file as it was read: the loader's own second reading."""
-    data: bytes = bundle.parts[0].make_engine(())._reload().to_str().encode()  # type: ignore[attr-defined]
-    return data
 
 
 def test_owned_spans_of_a_whole_encode_are_those_of_a_plain_scan(tmp_path: Path) -> None:
@@ -270,18 +263,3 @@ def test_the_oracle_of_the_test_is_the_file_itself(tmp_path: Path) -> None:
     engine.encode = Wrong  # type: ignore[method-assign, assignment]
     failed = {check.name for check in chat_checks(bundle, full=False) if not check.passed}
     assert selftest.SPLIT in failed
-
-
-def test_the_whole_oracle_agrees_on_the_embedded_bundle() -> None:
-    """`encode_whole` and a plan of the same chat give the same ids."""
-    bundle = open_bundle("reference")
-    answer = Planner(bundle).plan(messages=CHAT, max_input_tokens=4_000)
-    assert isinstance(answer, Plan)
-    assert bundle.engine.encode_parsed(answer.prompt or "") == answer.ids.tolist()
-    assert callable(encode_whole)
-
-
-def test_the_base_of_these_tests_is_the_embedded_bundle() -> None:
-    """So that an edit is the only difference."""
-    assert (BASE / "bundle.json").is_file()
-    assert shutil.which("false") != ""
