@@ -48,7 +48,10 @@ def test_support_and_oracles_import_nothing_of_the_planner() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert [name for name in names if name.split(".")[0] == "planner"] == [], path.name
+            taken = [name for name in names if name.split(".")[0] == "planner"]
+            if path.parent.name == "oracles":  # an oracle may speak of the same values, never use the same code
+                taken = [name for name in taken if not name.startswith("planner.values.")]
+            assert taken == [], path.name
 
 
 def test_the_generator_is_deterministic_and_covers_what_it_promises(seed: int) -> None:
