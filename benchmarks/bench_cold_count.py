@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 TEXT = "Which valve is open? 哪个阀门是开着的？ " * 40
@@ -25,10 +27,11 @@ print(len(tokenizer.encode(sys.stdin.read(), add_special_tokens=False)))
 """
 
 
-def cpu_ms(command: list[str]) -> tuple[float, int]:
-    """Run a command on the text; return its CPU milliseconds and the count it printed last."""
+def cpu_ms(command: list[str], cache: str) -> tuple[float, int]:
+    """Run a command on the text with a user cache of its own; return its CPU milliseconds and what it counted."""
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "HF_HUB_OFFLINE": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True)
+    done = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return spent * 1e3, int(done.stdout.split()[-1])
@@ -43,8 +46,10 @@ def main() -> None:
     planner = Path(sys.executable).with_name("planner")
     ours = [str(planner), "count", "-", "--bundle", str(chosen.folder)]
     peer = [sys.executable, "-c", PEER, str(chosen.folder)]
-    first, count = cpu_ms(ours)
-    rows = [(cpu_ms(ours), cpu_ms(peer)) for _ in range(chosen.runs)]
+    with tempfile.TemporaryDirectory() as cache:
+        first, count = cpu_ms(ours, cache)
+        cpu_ms(peer, cache)
+        rows = [(cpu_ms(ours, cache), cpu_ms(peer, cache)) for _ in range(chosen.runs)]
     mine = statistics.median(one[0] for one, _ in rows)
     theirs = statistics.median(two[0] for _, two in rows)
     equal = all(one[1] == two[1] == count for one, two in rows)

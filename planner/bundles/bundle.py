@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.bundles.digest import bundle_digest, text_digest
+from planner.bundles.foreign import cleanly
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.loaded import Loaded
 from planner.values.bundle import Engine, Manifest
@@ -62,7 +63,7 @@ class FolderBundle:
         if self._parts is None:
             with self._lock:
                 if self._parts is None:
-                    self._parts = self._load()
+                    self._parts = cleanly(self._load)
         return self._parts
 
     @property
@@ -81,8 +82,11 @@ class FolderBundle:
         if self._engine is None:
             with self._lock:
                 if self._engine is None:
-                    self._engine = self.parts[0].make_engine(self.manifest.control_tokens)
+                    self._engine = cleanly(self._made_engine)
         return self._engine
+
+    def _made_engine(self) -> Engine:
+        return self.parts[0].make_engine(self.manifest.control_tokens)
 
     @property
     def template_source(self) -> str:
@@ -107,7 +111,7 @@ class FolderBundle:
         if self._profile is None or self._admit is not None:
             with self._lock:
                 if self._profile is None:
-                    self._profile = self._measured()
+                    self._profile = cleanly(self._measured)
                 if self._admit is not None and not self._admitting:
                     self._admitting = True
                     try:

@@ -12,6 +12,7 @@ from planner.bundles.bundle import FolderBundle
 from planner.bundles.control_tokens import check_control_tokens
 from planner.bundles.digest import text_digest
 from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
+from planner.bundles.foreign import cleanly
 from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens, open_folder
 from planner.bundles.loaded import Loaded, check_floor
@@ -45,6 +46,10 @@ def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: 
     Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, tokenizer_failed,
     template_rejected, template_content_dependent, and what `open_folder` raises.
     """
+    return cleanly(lambda: _open(ref, user_folder, cache_dir))
+
+
+def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> FolderBundle:
     if isinstance(ref, str) and _ID.fullmatch(ref):
         for folder, shipped in _places(user_folder):
             if (folder / ref / MANIFEST_FILE).is_file():

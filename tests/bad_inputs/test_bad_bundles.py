@@ -44,7 +44,7 @@ def test_a_broken_bundle_is_one_clear_line(tmp_path: Path, entry: BadBundle) -> 
     assert "\n" not in str(error)
     assert len(str(error)) < 200
     assert CANARY not in "".join(traceback.format_exception_only(error)) + repr(error.args)
-    assert error.__cause__ is None
+    assert (error.__cause__, error.__context__) == (None, None)
 
 
 @pytest.mark.parametrize("entry", [*MANIFESTS, *FOLDERS], ids=lambda entry: f"{entry.kind}: {entry.name}")
