@@ -73,8 +73,8 @@ def _pieces_by_leaf(rendered: Rendered) -> tuple[set[Leaf], dict[Leaf, list[str]
     text = rendered.text
     at = 0
     for owner, length in rendered.spans:
-        if owner is not None and owner.text:
-            if length == len(owner.text) and text.startswith(owner.text, at):
+        if owner is not None and (own := owner.text):
+            if length == len(own) and text.startswith(own, at):
                 whole.add(owner)
             else:
                 found.setdefault(owner, []).append(text[at : at + length])

@@ -82,9 +82,10 @@ class RunCache:
 
     def _encode(self, text: str, lengths: tuple[int, ...]) -> Run:
         encoded = self._bundle.engine.encode(text)
-        ids = array("i", encoded.ids)
-        if not self._guards.ids.isdisjoint(ids):
+        listed = encoded.ids
+        if not self._guards.ids.isdisjoint(listed):
             raise RefusalSignal("control_token_forged", "a run holds a control id")
+        ids = array("i", listed)
         neutralised = self._guards.count(text)
         if len(lengths) == 1:
             return Run(ids, (len(ids),), neutralised)

@@ -194,13 +194,8 @@ def front_tokens(assembled: Assembled) -> int:
 def cache_key(sealing: Sealing, ids: array[int], front: int) -> str:
     """Return the key of a runtime's cache of the front: runtime, bundle, switches and those ids."""
     manifest = sealing.manifest
-    head = canonical(
-        {
-            "runtime": manifest.runtime if manifest is not None else None,
-            "bundle": manifest.digest if manifest is not None else None,
-            "options": dict(sealing.request.template_options),
-        }
-    )
+    runtime, bundle = (manifest.runtime, manifest.digest) if manifest is not None else (None, None)
+    head = canonical({"runtime": runtime, "bundle": bundle, "options": dict(sealing.request.template_options)})
     return digest(head + b"\0" + ids_bytes(ids[:front]))
 
 

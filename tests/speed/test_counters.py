@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from benchmarks.chat import Chat
+from benchmarks.growth import as_turn
 from planner.bundles.open import open_bundle
 from planner.encoding.encoder import AUDIT_EVERY
 from planner.planner import Planner
 from planner.values.bundle import Bundle
 from planner.values.plan import Plan
 from planner.values.request import CurrentRequest, PlanRequest, TextItem, Tool
-from planner.values.turn import Message, ToolCall, ToolResult, Turn
+from planner.values.turn import Turn
 
 BUNDLES = ("qwen3-0.6b", "reference")
 TURNS = 200
@@ -78,7 +79,7 @@ class Growth:
 
     def append(self) -> int:
         """Answer the question and ask the next; return how many characters of content that is."""
-        turn = turn_of(self.turns, self.question, self.chat.answers(self.turns))
+        turn = as_turn(self.turns, self.question, self.chat.answers(self.turns))
         self.conversation.append(turn)
         self.turns += 1
         self.question = self.chat.question()
@@ -93,21 +94,6 @@ class Growth:
             new = self.append()
             answer = self.plan()
             yield Row(dict(answer.diagnostics), new, len(answer.ids))
-
-
-def turn_of(number: int, question: str, answers: list[dict[str, Any]]) -> Turn:
-    """Return a completed turn of OpenAI messages."""
-    messages = [Message("user", text=question)]
-    for entry in answers:
-        calls = tuple(
-            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-            for call in entry.get("tool_calls", ())
-        )
-        if entry["role"] == "tool":
-            messages.append(Message("tool", tool_result=ToolResult(entry["tool_call_id"], entry["content"])))
-        else:
-            messages.append(Message("assistant", text=entry["content"], tool_calls=calls))
-    return Turn(f"t{number}", 10 * number + 1, "completed", tuple(messages))
 
 
 def characters(turn: Turn) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -250,3 +251,18 @@ def test_the_request_of_these_tests_is_planned(qwen: Planner) -> None:
     """So that each is refused for its own change."""
     assert isinstance(qwen.plan(ask(turns=(turn("Is it far?"),), policy=(TextItem("p", "Be kind."),))), Plan)
     assert isinstance(qwen.plan(replace(ask(), max_input_tokens=600)), Plan)
+
+
+EXPECTED = {f"H{number:02d}" for number in (*range(1, 11), *range(19, 25), *range(26, 34), 36, 37, 38)}
+
+
+def test_every_hostile_input_of_this_version_has_a_test() -> None:
+    """By number: in a test's name, or in the id of one of its rows."""
+    tests = Path(__file__).resolve().parents[1]
+    files = [*(tests / "threats").glob("test_*.py"), *(tests / "safety").glob("test_*.py")]
+    named = set(re.findall(r"(?:def test_|^ *\")(H\d\d)(?=[_ \"])", "\n".join(map(_source, files)), re.MULTILINE))
+    assert EXPECTED - named == set()
+
+
+def _source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
