@@ -157,12 +157,13 @@ class _ChatTest:
         try:
             _, encoding = self._encode(layered, selection, own, signals=True)
             _, twin = self._encode(layered, selection, inert_wrap(self.profile), signals=True)
-        except RefusalSignal as signal:
-            if signal.reason != "control_text_in_field":
-                self._fail("content forges no control id")
+        except RefusalSignal:
+            self._fail("content forges no control id")
             return True
         if encoding is None or twin is None or encoding.assembled is None or twin.assembled is None:
             return False
+        if encoding.assembled.obeyed is not None:  # a plan with it is refused, so nothing is forged
+            return True
         guards = self.encoder.guards
         if control_ids(encoding.assembled.ids, guards) != control_ids(twin.assembled.ids, guards):
             self._fail("content forges no control id")

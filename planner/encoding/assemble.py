@@ -18,7 +18,8 @@ class Assembled:
 
     `charges` maps an item to its tokens; `labels` to a leaf of it; `starts` to the index of the token at
     which the run holding its first character begins (the place where history may be cut), or to about its own
-    first token where `clean_starts` says that the run begins with another item.
+    first token where `clean_starts` says that the run begins with another item. `obeyed` names an item whose
+    control string the tokenizer obeys because the text could not be cut: such a prompt is not handed out.
     """
 
     ids: array[int] = field(default_factory=lambda: array("i"))
@@ -30,6 +31,7 @@ class Assembled:
     control_ids: int = 0
     neutralised: int = 0
     neutral_at: list[tuple[int, int]] = field(default_factory=list)
+    obeyed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

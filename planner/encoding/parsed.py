@@ -1,6 +1,6 @@
 """Encoding a whole render in one call, for tokenizers that may not be cut at control tokens (design.md §4.3).
 
-The tokenizer parses the text itself, so it would obey a control string of content: such content is refused.
+The tokenizer parses the text itself, so it would obey a control string of content: a prompt with one is refused.
 Nothing is cached and nothing is spliced; slower, never wrong.
 """
 
@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from planner.encoding.assemble import Assembled
+from planner.encoding.control_text import touched_by_content
 from planner.encoding.guards import Found, Guards
 from planner.values.bundle import Encoded, Engine
 from planner.values.prompt import Counters, Leaf, Rendered, Span
@@ -24,11 +25,11 @@ def assemble_parsed(
     A token belongs to a part where all its characters do; the rest is framing (X40). `starts` are token
     indexes after the last control token before an item, as `assemble` gives them, but none is clean: a
     stretch of such a prompt is not the same elsewhere.
-    Refuses control_text_in_field where a control string of the text holds a character of content,
-    control_token_forged where the tokenizer made a control id that the template did not write.
+    Content that spells a control string is measured as the tokenizer takes it and named in `obeyed`; whoever
+    hands the prompt out refuses it. Refuses control_token_forged where the tokenizer made a control id that
+    no control string of the text stands for.
     """
     hits = guards.find(rendered.text)
-    _refuse_touched(rendered, hits)
     encoded = engine.encode_parsed_spans(rendered.text)
     counters.runs_encoded += 1
     counters.characters_encoded += len(rendered.text)
@@ -36,18 +37,13 @@ def assemble_parsed(
     made = [token for token in ids if token in guards.ids]
     if not _in_order(made, [hit.token.id for hit in hits]):
         raise RefusalSignal("control_token_forged", "the tokenizer made a control id out of content")
-    return _charged(Assembled(ids=ids, control_ids=len(made)), rendered, hits, encoded, keep_spans)
-
-
-def _refuse_touched(rendered: Rendered, hits: Sequence[Found]) -> None:
-    place = 0
-    at = 0
-    for owner, length in rendered.spans:
-        while place < len(hits) and hits[place].stop <= at:
-            place += 1
-        if owner is not None and place < len(hits) and hits[place].start < at + length:
-            raise RefusalSignal("control_text_in_field", owner.item)
-        at += length
+    return _charged(
+        Assembled(ids=ids, control_ids=len(made), obeyed=touched_by_content(rendered, guards)),
+        rendered,
+        hits,
+        encoded,
+        keep_spans,
+    )
 
 
 def _in_order(made: Iterable[int], written: Sequence[int]) -> bool:

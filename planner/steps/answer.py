@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.encoding.control_text import touched_by_content
 from planner.encoding.encoder import Encoding
 from planner.encoding.guards import Guards
 from planner.steps.account import account
-from planner.steps.control_text import refuse_control_text
 from planner.steps.fit import Fitted
 from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
@@ -92,9 +92,12 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         raise AssertionError("a fitting rung without a prompt")
     if encoding.ambiguous:
         raise RefusalSignal("attribution_lost", encoding.ambiguous[0].item)
-    if encoding.rendered is not None and request.options.mode == "text":
-        refuse_control_text(encoding.rendered, answering.guards)
     assembled = encoding.assembled
+    obeyed = assembled.obeyed
+    if encoding.rendered is not None and request.options.mode == "text":
+        obeyed = touched_by_content(encoding.rendered, answering.guards)
+    if obeyed is not None:
+        raise RefusalSignal("control_text_in_field", obeyed)
     figures = account(assembled, request, resolved.window)
     kept = kept_ids(layered, fitted, framed)
     removed, reduced = removals(layered, answering.steps, fitted)

@@ -45,7 +45,7 @@ def _compare_plain(framed: Framed, again: Encoding, measurer: Measurer) -> None:
 
 
 def _compare_skeleton(measured: Measured, again: Encoding, measurer: Measurer) -> None:
-    if again.assembled is None:
+    if again.assembled is None or again.assembled.obeyed is not None:  # the latter is not handed out
         return
     encoder, framer = measurer.encoder, measurer.framer
     framing = replace(framer.framing, wrap=inert_wrap(encoder.bundle.profile))

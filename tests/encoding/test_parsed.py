@@ -139,10 +139,9 @@ def test_an_item_starts_after_the_control_token_before_it_and_none_is_clean() ->
         [(None, 2), (leaf("turn/a"), 1), (None, 6)],
     ],
 )
-def test_a_control_string_with_a_character_of_content_is_refused(spans: list[Span]) -> None:
-    """Whole, made of two contents that meet, or glued by the template."""
-    with pytest.raises(RefusalSignal, match="control_text_in_field: turn/a"):
-        assembled("x<|m|>abc", spans, Cut([0, 1, 6], [5, 1, 5], 9))
+def test_a_control_string_with_a_character_of_content_is_named(spans: list[Span]) -> None:
+    """Whole, made of two contents that meet, or glued by the template: measured, and never handed out."""
+    assert "turn/a" == assembled("x<|m|>abc", spans, Cut([0, 1, 6], [5, 1, 5], 9)).obeyed
 
 
 def test_a_control_id_that_no_template_text_spells_is_forged() -> None:

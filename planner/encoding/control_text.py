@@ -1,23 +1,23 @@
-"""Text mode: refuse content that a runtime parsing the prompt itself would obey (design.md §4.5)."""
+"""Control strings that hold a character of content: what a parser of the whole text would obey (design.md §4.5)."""
 
 from __future__ import annotations
 
 from planner.encoding.guards import Guards
 from planner.values.prompt import Rendered
-from planner.values.reasons import RefusalSignal
 
 
-def refuse_control_text(rendered: Rendered, guards: Guards) -> None:
-    """Refuse where a control string of the prompt has a character of content in it.
+def touched_by_content(rendered: Rendered, guards: Guards) -> str | None:
+    """Return the item whose text spells a control string or a part of one, None where there is none.
 
     That covers a content that spells one and two contents that meet and form one (H02).
     """
-    hits = list(guards.find(rendered.text))
+    hits = guards.find(rendered.text)
     position = 0
     at = 0
     for owner, length in rendered.spans:
         while position < len(hits) and hits[position].stop <= at:
             position += 1
         if owner is not None and position < len(hits) and hits[position].start < at + length:
-            raise RefusalSignal("control_text_in_field", owner.item)
+            return owner.item
         at += length
+    return None
