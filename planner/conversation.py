@@ -16,6 +16,7 @@ from planner.pipeline import Job, Stores, run
 from planner.steps.answer import refused
 from planner.steps.recall import own_turn
 from planner.steps.seal import Sealing
+from planner.steps.splice import FrozenStore
 from planner.values.check import check_frame, check_question, check_turn
 from planner.values.digest import FieldDigests, TurnChain, canonical, request_digest
 from planner.values.plan import Plan, Refusal
@@ -188,7 +189,7 @@ class Conversation:
         if key not in self._stores:
             if len(self._stores) >= 4:
                 self._stores.clear()
-            self._stores[key] = Stores()
+            self._stores[key] = Stores(frozen=FrozenStore())
         return self._stores[key]
 
 

@@ -33,24 +33,27 @@ from planner.values.summary import SummaryRecord
 
 @dataclass(slots=True)
 class Stores:
-    """What a growing conversation remembers between plans: framed turns and their sizes."""
+    """What a growing conversation remembers between plans: framed turns, their sizes and, to splice, their ids."""
 
     framed: FrameStore = field(default_factory=FrameStore)
     carried: FrameStore = field(default_factory=FrameStore)
     sizes: SizeStore = field(default_factory=SizeStore)
-    frozen: FrozenStore = field(default_factory=FrozenStore)
+    frozen: FrozenStore | None = None
 
     def clear(self) -> None:
         """Drop everything."""
-        for store in (self.framed.turns, self.carried.turns, self.sizes.turns, self.frozen.turns):
+        for store in (self.framed.turns, self.carried.turns, self.sizes.turns):
             store.clear()
+        if self.frozen is not None:
+            self.frozen.turns.clear()
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""
         self.framed.turns.pop(turn_id, None)
         self.carried.turns.pop(turn_id, None)
         self.sizes.turns.pop(turn_id, None)
-        self.frozen.turns.pop(turn_id, None)
+        if self.frozen is not None:
+            self.frozen.turns.pop(turn_id, None)
 
 
 @dataclass(frozen=True, slots=True)

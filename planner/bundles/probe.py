@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from planner.bundles.kept import keep, read_kept
 from planner.bundles.profile_json import ProfileFormatError, profile_from_json, profile_to_json
 from planner.values.profile import TemplateProfile
 from planner.values.reasons import PlannerFault
@@ -75,7 +76,7 @@ def profile_for(
     if known is None:
         known = _probe(source, strings, trusted=trusted)
         if isinstance(known, TemplateProfile):
-            _write_cache(cache_dir, key, known)
+            keep(cache_dir, key, profile_to_json(known))
     if isinstance(known, PlannerFault) and known.code == "environment":
         raise known
     if len(_memory) >= _MEMORY_ENTRIES:
@@ -157,19 +158,6 @@ def _details() -> frozenset[str]:
 
 
 def _read_cache(cache_dir: Path | None, key: str) -> TemplateProfile | None:
-    if cache_dir is None:
-        return None
-    with suppress(OSError, ValueError, RecursionError):
-        return profile_from_json(json.loads((cache_dir / f"{key}.json").read_bytes()))
+    with suppress(ProfileFormatError):
+        return profile_from_json(read_kept(cache_dir, key))
     return None
-
-
-def _write_cache(cache_dir: Path | None, key: str, profile: TemplateProfile) -> None:
-    """Keep an answer; a cache that cannot be written only costs time."""
-    if cache_dir is None:
-        return
-    part = cache_dir / f"{key}.{os.getpid()}.part"
-    with suppress(OSError):
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(profile_to_json(profile)), encoding="utf-8")
-        part.replace(cache_dir / f"{key}.json")

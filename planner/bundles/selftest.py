@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.control_tokens import encode_mode
+from planner.bundles.kept import keep, read_kept
 from planner.bundles.loaded import MIN_VOCABULARY, Loaded
 from planner.values.bundle import ControlToken, EncodeMode, Engine
 from planner.values.reasons import PlannerFault
@@ -96,7 +96,7 @@ def admit(bundle: FolderBundle, *, full: bool = False, cache_dir: Path | None = 
     if known is None:
         known = selftest(bundle, full=full)
         if not full and not known.failed:
-            _write_cache(cache_dir, key, known)
+            keep(cache_dir, f"selftest-{key}", _as_json(known))
     if not full and not known.failed:
         if len(_memory) >= _MEMORY_ENTRIES:
             _memory.clear()
@@ -201,10 +201,8 @@ def selftest_key(bundle: FolderBundle) -> str:
 
 
 def _read_cache(cache_dir: Path | None, key: str, bundle: FolderBundle) -> SelfTest | None:
-    if cache_dir is None:
-        return None
-    with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-        value: Any = json.loads((cache_dir / f"selftest-{key}.json").read_bytes())
+    value = read_kept(cache_dir, f"selftest-{key}")
+    with suppress(ValueError, TypeError, KeyError):
         checks = tuple(SelfTestCheck(**row) for row in value["checks"])
         mode: EncodeMode = "whole" if value["mode"] == "whole" else "runs"
         found = SelfTest(bundle.manifest.digest, False, mode, checks, remembered=True)
@@ -212,13 +210,5 @@ def _read_cache(cache_dir: Path | None, key: str, bundle: FolderBundle) -> SelfT
     return None
 
 
-def _write_cache(cache_dir: Path | None, key: str, found: SelfTest) -> None:
-    """Keep a passed test; a cache that cannot be written only costs time."""
-    if cache_dir is None:
-        return
-    part = cache_dir / f"selftest-{key}.{os.getpid()}.part"
-    with suppress(OSError):
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        value = {"mode": found.encode_mode, "checks": [asdict(check) for check in found.checks]}
-        part.write_text(json.dumps(value), encoding="utf-8")
-        part.replace(cache_dir / f"selftest-{key}.json")
+def _as_json(found: SelfTest) -> dict[str, Any]:
+    return {"mode": found.encode_mode, "checks": [asdict(check) for check in found.checks]}

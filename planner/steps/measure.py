@@ -198,7 +198,7 @@ def make_measurer(
     framing: Framing,
     request: PlanRequest,
     counters: Counters,
-    stores: tuple[FrameStore, FrameStore, FrozenStore],
+    stores: tuple[FrameStore, FrameStore, FrozenStore | None],
 ) -> Measurer:
     """Build the measurer of one request over stores that may outlive it: as allowed, all conceded, frozen."""
     options, now = dict(request.template_options), request.now

@@ -87,11 +87,15 @@ def ordinary(framed: FramedTurn) -> bool:
     return framed.opens_with_user and not framed.parsed
 
 
-def make_splicer(encoder: Encoder, framer: Framer, request: PlanRequest, store: FrozenStore) -> Splicer | None:
-    """Return a splicer where the bundle's self-test allows it and nothing of the request differs from it."""
+def make_splicer(encoder: Encoder, framer: Framer, request: PlanRequest, store: FrozenStore | None) -> Splicer | None:
+    """Return a splicer where the bundle's self-test allows it and nothing of the request differs from it.
+
+    Without a store there is none: a plan that stands alone has no old turns' ids, and is rendered whole.
+    """
     depth = encoder.bundle.profile.splice_depth
     if (
         depth is None
+        or store is None
         or not encoder.splicing
         or request.template_options
         or request.options.mode != "ids"

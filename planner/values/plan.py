@@ -51,7 +51,11 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An accepted plan. `ids` is what the runtime gets, unchanged (R43)."""
+    """An accepted plan. `ids` is what the runtime gets, unchanged (R43).
+
+    `prompt` is the text of the ids: always there from `Planner.plan`, None where a `Conversation` put the ids
+    of old turns together without rendering them again.
+    """
 
     ids: array[int] = field(repr=False)
     account: Account
