@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from planner.adapters.openai import request_from_chat
 from planner.planner import Planner
 from planner.values.plan import Plan, Refusal
@@ -16,6 +18,9 @@ from planner.values.turn import Message, ToolCall, ToolResult, Turn
 from tests.support.cases import Case, load
 
 QWEN = "qwen3-0.6b"
+
+
+WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
 
 
 def check(case_id: str, claim: str, holds: bool) -> None:
@@ -123,3 +128,26 @@ def removed_turns(answer: Plan) -> dict[str, str]:
     return {
         entry.id if entry.last_id is None else f"{entry.id}..{entry.last_id}": entry.reason for entry in answer.removed
     }
+
+
+def accepted(answer: Plan | Refusal) -> Plan:
+    """Return the plan; a refusal is a failure that prints itself."""
+    assert isinstance(answer, Plan), answer
+    return answer
+
+
+def on(bundle_dir: Path, name: str) -> Planner:
+    """Return a planner of a shared folder; skip where the shared data has none of that name."""
+    if not (bundle_dir / name).is_dir():
+        pytest.skip(f"the shared data has no folder {name}")
+    return planner_of(bundle_dir / name)
+
+
+def variant(shared: Path, case_id: str, letter: str) -> dict[str, Any]:
+    """Return one variant of a case."""
+    return next(one for one in case(shared, case_id).variants if one["id"] == case_id + letter)
+
+
+def said(answer: Plan, planner: Planner | None = None) -> str:
+    """Return the prompt as its ids say it, by default those of qwen3."""
+    return (planner or planner_of(QWEN)).encoder().bundle.engine.decode(answer.ids)

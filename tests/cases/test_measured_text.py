@@ -8,21 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from planner.planner import Planner
 from planner.values.digest import final_input_digest
-from planner.values.plan import Plan, Refusal
+from planner.values.plan import Refusal
 from planner.values.reasons import PlannerFault
 from planner.values.request import CurrentRequest
 from planner.wire.dump import event_fields
 from tests.cases.common import (
     QWEN,
+    WIDE,
+    accepted,
     case,
     check,
     expect_kept,
     limits,
+    on,
     planner_of,
     removed_turns,
     request_of,
+    said,
     turn_of,
 )
 from tests.support.cases import as_chat
@@ -30,23 +33,6 @@ from tests.support.reference import ReferenceBundle
 
 Reference = Callable[[str], ReferenceBundle]
 PLANNER = planner_of(QWEN)
-WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
-
-
-def _on(bundle_dir: Path, name: str) -> Planner:
-    if not (bundle_dir / name).is_dir():
-        pytest.skip(f"the shared data has no folder {name}")
-    return planner_of(bundle_dir / name)
-
-
-def _accepted(answer: Plan | Refusal) -> Plan:
-    assert isinstance(answer, Plan), answer
-    return answer
-
-
-def _text(answer: Plan, planner: Planner = PLANNER) -> str:
-    """Return the prompt as its ids say it: a plan in ids mode need not carry the text."""
-    return answer.prompt or planner.encoder().bundle.engine.decode(answer.ids)
 
 
 def test_D10_only_what_the_template_keeps_is_counted(shared_dir: Path, reference: Reference) -> None:
@@ -57,7 +43,7 @@ def test_D10_only_what_the_template_keeps_is_counted(shared_dir: Path, reference
     measured = one.expected["measured_qwen3"]
     turn = request.turns[0]
     clean = replace(turn, messages=(turn.messages[0], replace(turn.messages[1], text="Take line 4.")))
-    same = _accepted(PLANNER.plan(replace(request, turns=(clean,))))
+    same = accepted(PLANNER.plan(replace(request, turns=(clean,))))
     check("D10", "historyTokens reflects the stripped answer",
           same.account.history_tokens == answer.account.history_tokens < measured["stored_answer_alone"])  # fmt: skip
     messages, tools = as_chat(one.input)
@@ -82,21 +68,21 @@ def test_D10a_thinking_of_the_open_turn_is_counted(shared_dir: Path) -> None:
         ],
     }  # fmt: skip
     opened = replace(request, turns=(*request.turns, turn_of(own)), request=CurrentRequest(id="R2", turn_id="R2"))
-    answer = _accepted(PLANNER.plan(opened))
+    answer = accepted(PLANNER.plan(opened))
     spoken = turn_of(own)
     bare = replace(
         spoken, messages=(spoken.messages[0], replace(spoken.messages[1], reasoning=None), spoken.messages[2])
     )
-    without = _accepted(PLANNER.plan(replace(opened, turns=(*request.turns, bare))))
-    check("D10", "thinking after the last user message", thought.strip() in _text(answer)
+    without = accepted(PLANNER.plan(replace(opened, turns=(*request.turns, bare))))
+    check("D10", "thinking after the last user message", thought.strip() in said(answer)
           and answer.account.open_turn_tokens - without.account.open_turn_tokens > 30)  # fmt: skip
 
 
 def test_D10b_a_template_switch_is_part_of_the_plan(shared_dir: Path) -> None:
     """enable_thinking false adds four tokens of framing, and the request is another one."""
     request = request_of(case(shared_dir, "D10").input, WIDE)
-    plain = _accepted(PLANNER.plan(request))
-    silent = _accepted(PLANNER.plan(replace(request, template_options={"enable_thinking": False})))
+    plain = accepted(PLANNER.plan(request))
+    silent = accepted(PLANNER.plan(replace(request, template_options={"enable_thinking": False})))
     check("D10", "the empty thinking scaffold",
           4 == silent.account.framing_tokens - plain.account.framing_tokens == len(silent.ids) - len(plain.ids)
           and silent.receipt.request_digest != plain.receipt.request_digest
@@ -109,16 +95,16 @@ def test_D12_a_late_system_message_is_data_in_its_place(shared_dir: Path, bundle
     request = request_of(one.input, one.budget)
     answer = expect_kept(PLANNER.plan(request), one.expected["keep_if_accepted"], request)
     assert one.expected["measured"]["qwen3"] == len(answer.ids)
-    gone = _accepted(
+    gone = accepted(
         PLANNER.plan(replace(request, **limits({"inputLimit": 40, "reservedOutput": 0, "safetyMargin": 0})))
     )
     check("D12", "role system inside history", ("policy/P1", "turn/R1", "request/R1") == gone.kept
           and {"turn/T1..turn/T2": "over_budget"} == removed_turns(gone))  # fmt: skip
     reminder = request.turns[1].messages[0].text or "-"
-    places = [_text(answer).index(text) for text in ("There were none.", reminder, "Is the build folder empty?")]
+    places = [said(answer).index(text) for text in ("There were none.", reminder, "Is the build folder empty?")]
     check("D12", "if accepted the reminder's text is in the ids", sorted(places) == places
           and reminder in PLANNER.encoder().bundle.engine.decode(answer.ids))  # fmt: skip
-    gemma = _on(bundle_dir, "gemma-3")
+    gemma = on(bundle_dir, "gemma-3")
     refused = gemma.plan(replace(request, model_bundle_id=gemma.bundle_id))
     check("D12", "no bare template exception", isinstance(refused, Refusal)
           and ("role_not_supported", True) == (refused.reason, "turn T2" in refused.detail))  # fmt: skip
@@ -135,7 +121,7 @@ def test_D12a_a_developer_message_is_never_lost(shared_dir: Path, bundle_dir: Pa
     assert isinstance(refused, Refusal)
     assert ("role_not_supported", True) == (refused.reason, "turn T2" in refused.detail)
     for name in ("llama-3.1", "gemma-3", "gpt-oss"):
-        planner = _on(bundle_dir, name)
+        planner = on(bundle_dir, name)
         answer = planner.plan(replace(request, model_bundle_id=planner.bundle_id))
         check("D12", "never accepted with the text missing", isinstance(answer, Refusal)
               or reminder in planner.encoder().bundle.engine.decode(answer.ids))  # fmt: skip
@@ -147,7 +133,7 @@ def test_D12b_the_older_turn_leaves_whatever_roles_it_holds(shared_dir: Path) ->
     request = request_of(case(shared_dir, "D12").input, one["budget"])
     answer = expect_kept(PLANNER.plan(request), one["expected"]["keep_if_accepted"], request)
     turns = (replace(request.turns[1], sequence=1), replace(request.turns[0], sequence=2))
-    swapped = _accepted(PLANNER.plan(replace(request, turns=turns, max_input_tokens=188)))
+    swapped = accepted(PLANNER.plan(replace(request, turns=turns, max_input_tokens=188)))
     check("D12", "T1, the older turn, is removed", {"turn/T1": "over_budget"} == removed_turns(answer)
           and {"turn/T2": "over_budget"} == removed_turns(swapped))  # fmt: skip
 
@@ -160,7 +146,7 @@ def test_D17_every_script_is_counted_by_the_bundles_own_tokenizer(shared_dir: Pa
     measured = one.expected["measured"]
     assert measured["qwen3_plan"]["T2_T3"] == len(answer.ids)
     assert {"turn/T1": "over_budget"} == removed_turns(answer)
-    planners = {"qwen3": PLANNER, "llama3_1": _on(bundle_dir, "llama-3.1"), "gemma3": _on(bundle_dir, "gemma-3")}
+    planners = {"qwen3": PLANNER, "llama3_1": on(bundle_dir, "llama-3.1"), "gemma3": on(bundle_dir, "gemma-3")}
     wrong = [
         (name, family)
         for name, text in one.input["texts_to_count"].items()
@@ -170,7 +156,7 @@ def test_D17_every_script_is_counted_by_the_bundles_own_tokenizer(shared_dir: Pa
     check("D17", "every count is the bundle's own tokenizer's", [] == wrong)
     wide = replace(request, **limits(WIDE))
     sizes = {
-        family: len(_accepted(planner.plan(replace(wide, model_bundle_id=planner.bundle_id))).ids)
+        family: len(accepted(planner.plan(replace(wide, model_bundle_id=planner.bundle_id))).ids)
         for family, planner in planners.items()
     }
     digests = {planner.encoder().bundle.manifest.digest for planner in planners.values()}
@@ -185,7 +171,7 @@ def test_D18_and_D17_share_no_estimate(shared_dir: Path) -> None:
     one = case(shared_dir, "D17")
     base = request_of(one.input, WIDE)
     for text in one.input["texts_to_count"].values():
-        answer = _accepted(PLANNER.plan(replace(base, turns=(), request=CurrentRequest(id="R1", text=text))))
+        answer = accepted(PLANNER.plan(replace(base, turns=(), request=CurrentRequest(id="R1", text=text))))
         assert len(answer.ids) == sum(event_fields(answer.account).values())
 
 
@@ -193,11 +179,11 @@ def test_D20_a_count_belongs_to_its_bundle(shared_dir: Path, bundle_dir: Path, r
     """Switched to llama and back: encoded anew, and the first plan comes again byte for byte."""
     one = case(shared_dir, "D20")
     request = request_of(one.input, one.budget)
-    first = _accepted(PLANNER.plan(request))
+    first = accepted(PLANNER.plan(request))
     sizes = one.expected["measured"]
     assert sizes["all_turns"]["qwen3"] == len(first.ids)
-    llama = _on(bundle_dir, "llama-3.1")
-    second = _accepted(llama.plan(replace(request, model_bundle_id=llama.bundle_id)))
+    llama = on(bundle_dir, "llama-3.1")
+    second = accepted(llama.plan(replace(request, model_bundle_id=llama.bundle_id)))
     other = llama.encoder().bundle.manifest
     own_digest = first.receipt.bundle_digest or ""
     check("D20", "step 3: rejected as belonging to another",
@@ -209,7 +195,7 @@ def test_D20_a_count_belongs_to_its_bundle(shared_dir: Path, bundle_dir: Path, r
     check("D20", "step 4: everything is encoded anew",
           reference("llama-3.1").ids(messages, tools) == second.ids.tolist()
           and (llama.bundle_id, other.digest) == (seen.model_bundle_id, seen.bundle_digest))  # fmt: skip
-    back = _accepted(PLANNER.plan(request))
+    back = accepted(PLANNER.plan(request))
     check("D20", "step 5: same ids and same digest",
           back.ids == first.ids and back.receipt == first.receipt)  # fmt: skip
     with pytest.raises(PlannerFault) as fault:
@@ -221,9 +207,9 @@ def test_D20a_the_smaller_count_keeps_more(shared_dir: Path, bundle_dir: Path) -
     """One request, a limit between two bundles' sizes: one keeps five turns, the other drops T1."""
     one = next(variant for variant in case(shared_dir, "D20").variants if variant["id"] == "D20a")
     request = request_of(case(shared_dir, "D20").input, one["budget"])
-    gemma = _on(bundle_dir, "gemma-3")
-    small = _accepted(gemma.plan(replace(request, model_bundle_id=gemma.bundle_id)))
-    large = _accepted(PLANNER.plan(request))
+    gemma = on(bundle_dir, "gemma-3")
+    small = accepted(gemma.plan(replace(request, model_bundle_id=gemma.bundle_id)))
+    large = accepted(PLANNER.plan(request))
     check("D20", "the bundle with the smaller count", {} == removed_turns(small)
           and {"turn/T1": "over_budget"} == removed_turns(large)
           and (640, 669) == (len(small.ids), len(large.ids)))  # fmt: skip

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from planner.values.plan import Plan, Refusal
 from planner.values.request import PlanRequest
 from planner.wire.dump import dump_refusal, event_fields
 from tests.cases.common import (
     QWEN,
+    WIDE,
     case,
     chat_request,
     check,
@@ -20,27 +20,19 @@ from tests.cases.common import (
     planner_of,
     removed_turns,
     request_of,
+    said,
     tool_of,
+    variant,
 )
 from tests.laws.common import answer_bytes
 
 PLANNER = planner_of(QWEN)
-WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
-
-
-def _variant(shared: Path, case_id: str, letter: str) -> dict[str, Any]:
-    return next(one for one in case(shared, case_id).variants if one["id"] == case_id + letter)
 
 
 def _plan(request: PlanRequest) -> Plan:
     answer = PLANNER.plan(request)
     assert isinstance(answer, Plan), answer
     return answer
-
-
-def _said(answer: Plan) -> str:
-    """Return the prompt as its ids say it: a plan in ids mode need not carry the text."""
-    return PLANNER.encoder().bundle.engine.decode(answer.ids)
 
 
 def _without(request: PlanRequest, *turn_ids: str) -> PlanRequest:
@@ -56,10 +48,10 @@ def test_D01_a_turn_leaves_with_its_call_and_its_result(shared_dir: Path) -> Non
     assert one.expected["measured_qwen3"]["expected_plan"] == len(answer.ids)
     whole = _plan(replace(request, **limits(WIDE)))
     assert one.expected["measured_qwen3"]["full"] == len(whole.ids)
-    prompt = _said(answer)
+    prompt = said(answer)
     first = [one.input["messages"][at]["content"] for at in (1, 3, 4)]
     check("D01", "the four messages of the first turn leave together",
-          not any(text in prompt for text in first) and all(text in _said(whole) for text in first))  # fmt: skip
+          not any(text in prompt for text in first) and all(text in said(whole) for text in first))  # fmt: skip
     check("D01", "no tool message in the final list without its call",
           "<tool_response>" not in prompt and "<tool_call>" not in prompt)  # fmt: skip
     gone = {entry.id for entry in answer.removed}
@@ -81,12 +73,12 @@ def test_D02_six_parallel_results_leave_together(shared_dir: Path) -> None:
     assert measured["without_T1"] == len(_plan(replace(_without(request, "T1"), **limits(WIDE))).ids)
     assert {"turn/T1..turn/T2": "over_budget"} == removed_turns(answer)
     check("D02", "either all six call/result pairs",
-          not any(word in _said(answer) for word in ("logs/unit", "unit 1: ", "unit 6: ")))  # fmt: skip
+          not any(word in said(answer) for word in ("logs/unit", "unit 1: ", "unit 6: ")))  # fmt: skip
     _pairs_in_order(_plan(replace(request, **limits(WIDE))))
 
 
 def _pairs_in_order(answer: Plan) -> None:
-    body = _said(answer)
+    body = said(answer)
     calls = [body.index(f"logs/unit{number}.txt") for number in range(1, 7)]
     results = [body.index(f"unit {number}: ") for number in range(1, 7)]
     assert sorted(calls) == calls
@@ -96,16 +88,16 @@ def _pairs_in_order(answer: Plan) -> None:
 
 def test_D02a_all_six_pairs_stay_where_the_turn_fits(shared_dir: Path) -> None:
     """T2 fits whole, T1 does not."""
-    one = _variant(shared_dir, "D02", "a")
+    one = variant(shared_dir, "D02", "a")
     request = request_of(case(shared_dir, "D02").input, one["budget"])
     answer = expect_kept(PLANNER.plan(request), one["expected"]["keep"], request)
     assert {"turn/T1": "over_budget"} == removed_turns(answer)
-    calls = _said(answer).count('"arguments": {"path"')
+    calls = said(answer).count('"arguments": {"path"')
     check("D02", "T2 appears with six calls and six results",
-          6 == calls == _said(answer).count("<tool_response>"))  # fmt: skip
+          6 == calls == said(answer).count("<tool_response>"))  # fmt: skip
     turn = next(turn for turn in request.turns if turn.id == "T2")
     results = [message.words() for message in turn.messages if message.role == "tool"]
-    places = [_said(answer).index(text) for text in results]
+    places = [said(answer).index(text) for text in results]
     check("D02", "results keep their original order", sorted(places) == places and 6 == len(set(places)))
     _pairs_in_order(answer)
 
@@ -138,7 +130,7 @@ def _refused(request: PlanRequest) -> Refusal:
 
 def test_D03a_history_leaves_where_policy_and_request_fit(shared_dir: Path) -> None:
     """T1 goes, P1 and R1 stay."""
-    one = _variant(shared_dir, "D03", "a")
+    one = variant(shared_dir, "D03", "a")
     request = request_of(case(shared_dir, "D03").input, one["budget"])
     answer = expect_kept(PLANNER.plan(request), one["expected"]["keep"], request)
     assert 762 == len(answer.ids)
@@ -147,14 +139,14 @@ def test_D03a_history_leaves_where_policy_and_request_fit(shared_dir: Path) -> N
 
 def test_D03b_a_request_larger_than_the_window_is_not_cut(shared_dir: Path) -> None:
     """Without the policy it would still be too large, and the account has its whole size."""
-    one = _variant(shared_dir, "D03", "b")
+    one = variant(shared_dir, "D03", "b")
     request = request_of(case(shared_dir, "D03").input, one["budget"])
     refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
     whole = _plan(replace(request, **limits(WIDE)))
     assert refused.account is not None
     check("D03", "request text is not cut anywhere",
           whole.account.request_tokens == refused.account.request_tokens
-          and (request.request.text or "-") in _said(whole))  # fmt: skip
+          and (request.request.text or "-") in said(whole))  # fmt: skip
     alone = replace(request, policy=(), turns=())
     assert case(shared_dir, "D03").expected["measured_qwen3"]["request_without_policy"] == len(
         _plan(replace(alone, **limits(WIDE))).ids
@@ -164,7 +156,7 @@ def test_D03b_a_request_larger_than_the_window_is_not_cut(shared_dir: Path) -> N
 
 def test_D03c_prompt_and_reserve_must_fit_together(shared_dir: Path) -> None:
     """762 tokens fit into 862, but not beside a reserve of 200."""
-    one = _variant(shared_dir, "D03", "c")
+    one = variant(shared_dir, "D03", "c")
     request = request_of(case(shared_dir, "D03").input, one["budget"])
     refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
     fits = PLANNER.plan(replace(request, reserved_output_tokens=100))
@@ -213,7 +205,7 @@ def test_D09a_a_third_tool_is_measured_anew(shared_dir: Path) -> None:
 
 def test_D09b_tools_are_not_dropped_to_make_a_call_succeed(shared_dir: Path) -> None:
     """Below policy, tools and request: an overflow that lists the tools the caller could drop."""
-    one = _variant(shared_dir, "D09", "b")
+    one = variant(shared_dir, "D09", "b")
     request = request_of(case(shared_dir, "D09").input, one["budget"])
     refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
     assert {"tool/tool:book_room", "tool/tool:list_rooms"} == set(refused.advice.droppable)

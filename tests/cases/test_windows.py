@@ -15,6 +15,7 @@ from planner.values.turn import Message, ToolCall, ToolResult
 from planner.wire.dump import dump_receipt, event_fields
 from tests.cases.common import (
     QWEN,
+    WIDE,
     case,
     check,
     expect_kept,
@@ -23,27 +24,19 @@ from tests.cases.common import (
     planner_of,
     removed_turns,
     request_of,
+    said,
+    variant,
 )
 from tests.laws.common import answer_bytes
 from tests.support.toy import ToyBundle
 
 PLANNER = planner_of(QWEN)
-WIDE = {"inputLimit": 30_000, "reservedOutput": 0, "safetyMargin": 0}
-
-
-def _variant(shared: Path, case_id: str, letter: str) -> dict[str, Any]:
-    return next(one for one in case(shared, case_id).variants if one["id"] == case_id + letter)
 
 
 def _plan(request: PlanRequest) -> Plan:
     answer = PLANNER.plan(request)
     assert isinstance(answer, Plan), answer
     return answer
-
-
-def _said(answer: Plan) -> str:
-    """Return the prompt as its ids say it: a plan in ids mode need not carry the text."""
-    return PLANNER.encoder().bundle.engine.decode(answer.ids)
 
 
 def _without(request: PlanRequest, *turn_ids: str) -> PlanRequest:
@@ -58,7 +51,7 @@ def test_D16_a_result_larger_than_the_window_leaves_with_its_turn(shared_dir: Pa
     assert one.expected["measured_qwen3"]["without_T1"] == len(answer.ids)
     assert one.expected["measured_qwen3"]["all"] == len(_plan(replace(request, **limits(WIDE))).ids)
     check("D16", "T1 leaves whole",
-          {"turn/T1": "over_budget"} == removed_turns(answer) and "frame;steel" not in _said(answer))  # fmt: skip
+          {"turn/T1": "over_budget"} == removed_turns(answer) and "frame;steel" not in said(answer))  # fmt: skip
     renders = int(answer.diagnostics["renders"]) + int(answer.diagnostics["mini_renders"])
     check("D16", "one pass", renders <= 4)
 
@@ -107,7 +100,7 @@ def test_D18_exactly_full_is_accepted(shared_dir: Path) -> None:
 @pytest.mark.parametrize("letter", ["a", "c"])
 def test_D18a_one_token_over_is_refused(shared_dir: Path, letter: str) -> None:
     """A limit one lower, or a margin of 1 on the full limit: one token is missing."""
-    one = _variant(shared_dir, "D18", letter)
+    one = variant(shared_dir, "D18", letter)
     refused = expect_refused(
         PLANNER.plan(request_of(case(shared_dir, "D18").input, one["budget"])), "context_policy_overflow"
     )
@@ -117,9 +110,7 @@ def test_D18a_one_token_over_is_refused(shared_dir: Path, letter: str) -> None:
 def test_D18c_a_margin_of_one_needs_one_token_more(shared_dir: Path) -> None:
     """331 with margin 1 is refused; 332 with margin 1 is accepted; an absent margin is 1."""
     base = case(shared_dir, "D18").input
-    expect_refused(
-        PLANNER.plan(request_of(base, _variant(shared_dir, "D18", "c")["budget"])), "context_policy_overflow"
-    )
+    expect_refused(PLANNER.plan(request_of(base, variant(shared_dir, "D18", "c")["budget"])), "context_policy_overflow")
     assert PLANNER.plan(request_of(base, {"inputLimit": 332, "reservedOutput": 100, "safetyMargin": 1})).accepted
     absent = replace(request_of(base, case(shared_dir, "D18").budget), safety_margin_tokens=None)
     expect_refused(PLANNER.plan(absent), "context_policy_overflow")
@@ -127,7 +118,7 @@ def test_D18c_a_margin_of_one_needs_one_token_more(shared_dir: Path) -> None:
 
 def test_D18b_one_token_to_spare_is_accepted(shared_dir: Path) -> None:
     """A limit one higher."""
-    one = _variant(shared_dir, "D18", "b")
+    one = variant(shared_dir, "D18", "b")
     answer = PLANNER.plan(request_of(case(shared_dir, "D18").input, one["budget"]))
     assert isinstance(answer, Plan)
     assert (1, 101) == (answer.account.headroom_tokens, answer.max_output_tokens)
