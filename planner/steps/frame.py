@@ -88,17 +88,19 @@ class Framer:
             leaves.extend(self.system[1])
         leaves.extend(self.tools[1])
         pending: list[SummaryRecord] = []
+        first = True
         for entry in selection.history:
             if isinstance(entry, SummaryRecord):
                 pending.append(entry)
                 continue
             framed = self.turn(entry)
             parts.append((entry.id, framed))
-            _extend(messages, leaves, framed, state_block(pending), self.framing)
+            _extend(messages, leaves, framed, state_block(pending, first=first), self.framing)
+            first = first and not pending
             pending = []
         framed = self.open_turn()
         parts.append((self.layered.open_turn.id, framed))
-        front = [*state_block(pending), *citation_area(selection.passages), *self._lines()]
+        front = [*state_block(pending, first=first), *citation_area(selection.passages), *self._lines()]
         _extend(messages, leaves, framed, front, self.framing)
         joined = _join_same_role(messages, parts) if self.framing.applies("join_same_role") else {}
         return Framed(

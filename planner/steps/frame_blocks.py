@@ -39,13 +39,16 @@ def _fence(closer: str, contents: Iterable[str]) -> str:
     return fence
 
 
-def state_block(summaries: Sequence[SummaryRecord]) -> list[str | Leaf]:
-    """Return the fenced block that stands for runs of turns, labelled with the interval of each (R129, R132)."""
+def state_block(summaries: Sequence[SummaryRecord], *, first: bool = True) -> list[str | Leaf]:
+    """Return the fenced block that stands for runs of turns, labelled with the interval of each (R129, R132).
+
+    The wording stands once, in the first block of a prompt (design.md §6).
+    """
     if not summaries:
         return []
     texts = [summary.summary_text for summary in summaries]
     closer = _fence(STATE_CLOSE, texts)
-    out: list[str | Leaf] = [f"{STATE_OPEN}\n{STATE_WORDING}\n"]
+    out: list[str | Leaf] = [f"{STATE_OPEN}\n{STATE_WORDING}\n" if first else f"{STATE_OPEN}\n"]
     for summary in summaries:
         leaf = Leaf(
             item=f"summary/{summary.id}", section="history", kind="summary", text=summary.summary_text,

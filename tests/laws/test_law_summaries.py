@@ -115,6 +115,20 @@ def test_a_summary_stands_before_the_first_turn_after_its_range() -> None:
     assert ("s0@1",) == answer.receipt.summary_versions
 
 
+def test_the_wording_stands_once_and_neighbours_share_a_fence() -> None:
+    """Three summaries, the first two side by side: two blocks, the wording in the first alone (design.md §6)."""
+    request = replace(_long_talk(), turns=tuple(_talk(number, "note rain " * 30) for number in range(1, 9)))
+    spans = ((0, 1), (1, 2), (4, 6))
+    summaries = tuple(summary_of(f"s{at}", request.turns[low:high], "sea") for at, (low, high) in enumerate(spans))
+    answer = plan_with(toy().encoder(), with_room(request, 3_300), summaries)
+    assert isinstance(answer, Plan), answer
+    assert ["summary/s0", "summary/s1", "summary/s2"] == [key for key in answer.kept if key.startswith("summary/")]
+    assert answer.prompt is not None
+    assert 2 == answer.prompt.count("[conversation state: written by the application]")
+    assert 1 == answer.prompt.count("Use only the confirmed facts below.")
+    assert answer.prompt.index("Use only") < answer.prompt.index("turns 1 to 1:")
+
+
 def test_a_summary_beyond_the_horizon_replaces_its_turns() -> None:
     """Turns too old to be looked at one by one: their summary may stay or leave, but a plan is made."""
     turns = tuple(_talk(number, "note rain " * 250) for number in range(1, 9))
