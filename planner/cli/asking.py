@@ -88,8 +88,8 @@ def planner_for(ref: str | Path) -> Planner:
 
 def read_request(name: str) -> PlanRequest:
     """Read a request file or stdin. Raises RefusalSignal invalid-input, PlannerFault file_not_readable."""
+    from planner.values.strict_json import REQUEST_BOUNDS
     from planner.wire.parse import parse_request
-    from planner.wire.strict_json import REQUEST_BOUNDS
 
     data = read_input(name, REQUEST_BOUNDS.total_bytes)
     return parse_request(data, base=None if name == STDIO else Path(name).resolve().parent)
@@ -100,8 +100,8 @@ def read_chat(name: str, tools: str | None) -> Chat:
 
     Raises RefusalSignal invalid-input, PlannerFault file_not_readable.
     """
+    from planner.values.strict_json import REQUEST_BOUNDS
     from planner.wire.chat import parse_chat
-    from planner.wire.strict_json import REQUEST_BOUNDS
 
     if name == STDIO and tools == STDIO:
         raise usage("--chat and --tools cannot both be read from stdin")

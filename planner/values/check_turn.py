@@ -124,6 +124,10 @@ def _check_marks(message: Message, turn_path: str, index: int) -> None:
         invalid(f"{turn_path}.messages[{index}].protectionReason", "is not one of the reasons")
     if message.accepted is not True and (message.accepted is not False or message.role not in ("assistant", "tool")):
         invalid(f"{turn_path}.messages[{index}].accepted", "only an assistant or tool message may be unaccepted")
+    if message.sequence is not None and not is_whole(message.sequence):
+        invalid(f"{turn_path}.messages[{index}].sequence", "expected a whole number, 0 or more")
+    if message.version != 1 and not is_whole(message.version, 1):
+        invalid(f"{turn_path}.messages[{index}].version", "expected a whole number, 1 or more")
     for name, ids in (("constraintIds", message.constraint_ids), ("citationIds", message.citation_ids)):
         if ids != () and not (type(ids) is tuple and all(map(is_id, ids))):
             invalid(f"{turn_path}.messages[{index}].{name}", ID_RULE)

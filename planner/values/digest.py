@@ -63,25 +63,27 @@ def turn_digest(turn: Turn) -> bytes:
 
 
 class TurnChain:
-    """A running digest over turns by sequence, so that one more turn costs one more digest."""
+    """A running digest over turns by sequence: one more turn costs one more digest, and the value can be stored."""
 
-    def __init__(self) -> None:
-        """Start with no turn."""
-        self._hash = hashlib.sha256(b"turns")
+    def __init__(self, value: bytes = hashlib.sha256(b"turns").digest()) -> None:
+        """Go on from a value of 32 bytes; the default is the chain of no turn."""
+        self._value = value
 
     def add(self, turn: Turn) -> None:
         """Take the next turn."""
-        self._hash.update(turn_digest(turn))
+        self._value = hashlib.sha256(self._value + turn_digest(turn)).digest()
 
     def copy(self) -> TurnChain:
         """Return an independent chain of the same turns."""
-        other = TurnChain()
-        other._hash = self._hash.copy()
-        return other
+        return TurnChain(self._value)
+
+    def raw(self) -> bytes:
+        """Return the digest so far, 32 bytes."""
+        return self._value
 
     def value(self) -> str:
         """Return the digest so far, in hex."""
-        return self._hash.copy().hexdigest()
+        return self._value.hex()
 
 
 def chain_of(turns: Iterable[Turn]) -> TurnChain:

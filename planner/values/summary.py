@@ -8,7 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """One sentence of the state with the messages it rests on."""
+    """One sentence of the state with the messages it rests on.
+
+    `id` is that of a constraint or of an open item of the ledger; other entries have none.
+    """
 
     text: str = field(repr=False)
     message_ids: tuple[str, ...] = ()
@@ -16,6 +19,7 @@ class StateEntry:
     status: Literal["pending", "blocked", "done"] | None = None
     excerpt: str | None = field(default=None, repr=False)
     archive_ref: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class Message:
 
     Exactly one of `text` and `parts` carries the words; a null text means the empty text (D08).
     `accepted` is false for an assistant candidate that was not chosen (X63).
+    `sequence` is the ledger's; without one a message stands its place in the turn behind the turn's own.
+    `version` counts the edits of this message, from 1 (design.md §8).
     """
 
     role: Role
@@ -75,6 +77,8 @@ class Message:
     protection_reason: ProtectionReason | None = None
     constraint_ids: tuple[str, ...] = ()
     citation_ids: tuple[str, ...] = ()
+    sequence: int | None = None
+    version: int = 1
 
     def words(self) -> str:
         """Return the message's own text, parts joined without a separator, null as empty."""
@@ -116,6 +120,11 @@ class Turn:
     supersedes: tuple[str, ...] = ()
     open_items: tuple[OpenItem, ...] = ()
     material: Material | None = None
+
+    def sequence_of(self, index: int) -> int:
+        """Return the sequence of a message by its place: its own, else the turn's plus the place."""
+        own = self.messages[index].sequence
+        return self.sequence + index if own is None else own
 
     @property
     def pinned(self) -> bool:

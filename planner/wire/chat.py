@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.values.field_rules import invalid
-from planner.wire.strict_json import load_strict
+from planner.values.strict_json import load_strict
 
 SAMPLING_NAMES = frozenset({
     "model", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stream", "stream_options", "n",

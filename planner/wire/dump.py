@@ -18,7 +18,7 @@ from planner.values.account import SEVEN_FIELDS, Account, wire_field
 from planner.values.plan import Plan, PlanFile, Refusal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
-from planner.wire.names import SCHEMA_VERSION, wire_fields
+from planner.values.wire_names import SCHEMA_VERSION, wire_fields
 
 
 def dump_request(request: PlanRequest) -> bytes:

@@ -25,9 +25,9 @@ from planner.values.plan import Plan, PlanFile, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt, Removal
 from planner.values.request import PlanRequest
+from planner.values.strict_json import REQUEST_BOUNDS, Bounds, load_strict
+from planner.values.wire_names import KNOWN_NAMES, SCHEMA_VERSION
 from planner.wire.ids_file import read_ids
-from planner.wire.names import KNOWN_NAMES, SCHEMA_VERSION
-from planner.wire.strict_json import REQUEST_BOUNDS, Bounds, load_strict
 
 _ANSWER = Bounds(total_bytes=64 * 1024 * 1024, field_bytes=64 * 1024 * 1024, list_items=8_000_000)
 """What we wrote ourselves: a plan in a window of a million tokens, with prompt and spans, stays below it."""

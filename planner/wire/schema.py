@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.values.field_rules import ID_PATTERN, MAX_WHOLE, VERSION_PATTERN
 from planner.values.request import PlanRequest
-from planner.wire.names import SCHEMA_VERSION
+from planner.values.wire_names import SCHEMA_VERSION
 from planner.wire.parse import type_adapter
 
 SCHEMA_PATH = Path("docs/schema/plan-request.schema.json")

@@ -14,7 +14,7 @@ import pytest
 from planner.values.reasons import RefusalSignal
 from planner.values.request import Options, PlanRequest
 from planner.values.turn import Message
-from planner.wire.names import wire_fields
+from planner.values.wire_names import wire_fields
 from planner.wire.parse import parse_request
 
 CANARY = "kestrel7391"

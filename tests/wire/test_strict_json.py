@@ -7,7 +7,7 @@ import json
 import pytest
 
 from planner.values.reasons import RefusalSignal
-from planner.wire.strict_json import REQUEST_BOUNDS, load_strict
+from planner.values.strict_json import REQUEST_BOUNDS, load_strict
 
 CANARY = "kestrel7391"
 

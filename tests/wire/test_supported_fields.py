@@ -36,7 +36,8 @@ BUILT = {
     "Previous": "plan_id first_kept_turn_id ids generated_ids",
     "Options": "mode low_water sticky low_value_line concessions",
     "Turn": "id sequence state messages",
-    "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason constraint_ids",
+    "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason constraint_ids"
+    " sequence version",
     "Part": "type text",
     "ToolCall": "id name arguments",
     "ToolResult": "call_id text",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.values.field_rules import FORBIDDEN_RULE, MAX_DEPTH, holds_forbidden, invalid
-from planner.wire.names import KNOWN_NAMES
+from planner.values.wire_names import KNOWN_NAMES
 
 MAX_WHOLE_DIGITS = 18
 _ID_LISTS = frozenset({"ids", "generatedIds"})
