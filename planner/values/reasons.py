@@ -95,6 +95,11 @@ def _faults() -> tuple[Code, ...]:
         Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),
         Code("file_not_readable", "fault", "A file is absent or cannot be read or written.",
              "Check the path and its rights."),
+        Code("upstream_down", "fault", "The model server does not answer.", "Start it, or check the address."),
+        Code("upstream_failed", "fault", "The model server answered with an error, or with what is no answer.",
+             "Read the server's own log."),
+        Code("runtime_mismatch", "fault", "The runtime counted other tokens than the plan holds.",
+             "Use the bundle of the model that the server runs."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
     )  # fmt: skip
