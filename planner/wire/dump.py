@@ -59,6 +59,14 @@ def dump_plan_file(plan_file: PlanFile) -> bytes:
     return _encode(_answer_tree(plan_file))
 
 
+def dump_record(value: Any) -> bytes:
+    """Return the bytes of a turn, a summary or a compaction plan, one JSON line without its line end.
+
+    Fields that equal their default are left out; `schemaVersion` is always there.
+    """
+    return _encode(_versioned(_request_tree(value)))
+
+
 def event_fields(account: Account) -> dict[str, int]:
     """Return the event of one plan: exactly the seven fields of R35."""
     return {wire_field(name): getattr(account, name) for name in SEVEN_FIELDS}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
@@ -31,6 +31,7 @@ from planner.wire.ids_file import read_ids
 
 _ANSWER = Bounds(total_bytes=64 * 1024 * 1024, field_bytes=64 * 1024 * 1024, list_items=8_000_000)
 """What we wrote ourselves: a plan in a window of a million tokens, with prompt and spans, stays below it."""
+_Record = TypeVar("_Record")
 _UNION_TAGS = frozenset({"str", "dict[str,any]"})
 """How pydantic names the two forms of a call's arguments, the only union of ours that is not a null."""
 _SENTENCES = {
@@ -106,6 +107,15 @@ def parse_request(data: bytes, base: Path | None = None) -> PlanRequest:
         previous = previous if generated is None else replace(previous, generated_ids=tuple(generated))
         request = replace(request, previous=previous)
     return request
+
+
+def parse_record(owner: type[_Record], data: bytes) -> _Record:
+    """Read a turn, a summary or a compaction plan that `dump_record` wrote.
+
+    Raises RefusalSignal `invalid-input`, for unknown fields and major versions too.
+    """
+    record: _Record = _validated(owner, _encode(_answer(data)))
+    return record
 
 
 def parse_account(data: bytes) -> Account:
