@@ -1,0 +1,1 @@
+"""The corpora of summariser answers: runs, adversarial and honest cases (README.md)."""
