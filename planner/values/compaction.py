@@ -10,6 +10,12 @@ from planner.values.summary import SummaryRecord
 
 Risk = Literal["low", "high"]
 
+STRATEGY_VERSION = "1"
+"""Version of the rules of selection, fingerprint, prompt, checks and summary fields together (X13).
+
+A summary made under another one is stale: over-invalidating is safe.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
