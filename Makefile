@@ -38,11 +38,11 @@ $(VENV)/.qwen3-$(KEY): $(VENV)/.made
 
 $(VENV)/.test-$(KEY): $(VENV)/.made
 	@echo "installing into $(VENV), with the tools of the tests"
-	@$(PIP) install -e ".[test,dev]"
+	@$(PIP) install -e ".[test,dev,conformance]"
 	@touch $@ $(VENV)/.demo-$(KEY)
 
 $(VENV)/.bench-$(KEY): $(VENV)/.test-$(KEY)
-	@$(PIP) install -e ".[bench]"
+	@$(PIP) install -e ".[bench,conformance]"
 	@touch $@
 
 # Where the files of qwen3 cannot be had, the demo runs on the embedded bundle and says so.

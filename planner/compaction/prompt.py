@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from planner.compaction.strategy import Granularity, granularity
-from planner.values.check_summary import live_marks, messages_in_order, unfinished_items
+from planner.values.check_summary import messages_in_order, unfinished_items
 from planner.values.compaction import Risk, Run
 from planner.values.constraint import Constraint
-from planner.values.turn import Message, Turn
+from planner.values.turn import Message, MustPreserve, Turn
 
 _TASK = """\
 You keep the state of a task while its old messages leave the window. Read the messages below and write down what \
@@ -63,6 +63,9 @@ _RESULTS = """\
 - Of a tool result take the conclusion, the identifiers and the reference under which it can be looked up again \
 ("archive_ref"). Never copy a long result."""
 
+_WITHDRAWN = """\
+- What stands under "No longer in force" was withdrawn. Do not state it as a decision or as known."""
+
 # Every character at which some reader begins a new line: a message must not be able to write a label of its own.
 _LINE_ENDS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
@@ -89,9 +92,15 @@ def build_prompt(
     covered = run_turns(run, turns)
     messages = messages_in_order(covered)
     keeps = granularity(risk, [turn.material for turn in covered])
-    blocks = [*_state_lines(covered, tuple(constraints), goal), "Messages"]
+    live = {(entry.id, entry.turn_id) for entry in constraints}
+    marks = [(mark, (mark.constraint_id, turn.id) in live) for turn in covered for mark in turn.must_preserve]
+    blocks = [*_state_lines(covered, marks, goal), "Messages"]
     blocks += _message_blocks(messages)
-    return SummaryPrompt(_instructions(keeps, messages), "\n".join(blocks), aliases_of(run))
+    return SummaryPrompt(
+        _instructions(keeps, messages, all(lives or mark.text is None for mark, lives in marks)),
+        "\n".join(blocks),
+        aliases_of(run),
+    )
 
 
 def run_turns(run: Run, turns: Iterable[Turn]) -> tuple[Turn, ...]:
@@ -105,23 +114,26 @@ def aliases_of(run: Run) -> dict[str, str]:
     return {f"m{place}": message_id for place, message_id in enumerate(run.source_ids, 1)}
 
 
-def _instructions(keeps: Granularity, messages: tuple[Message, ...]) -> str:
+def _instructions(keeps: Granularity, messages: tuple[Message, ...], all_live: bool) -> str:
     rules = [_RULES]
     if keeps.excerpts:
         rules.append(_EXCERPTS)
     if keeps.conclusion or any(message.tool_result is not None for message in messages):
         rules.append(_RESULTS)
+    if not all_live:
+        rules.append(_WITHDRAWN)
     return "\n\n".join((_TASK, _FORM, "\n".join(rules)))
 
 
-def _state_lines(covered: tuple[Turn, ...], constraints: tuple[Constraint, ...], goal: str) -> Iterator[str]:
+def _state_lines(covered: tuple[Turn, ...], marks: list[tuple[MustPreserve, bool]], goal: str) -> Iterator[str]:
+    """Yield what the application knows: goal, marks withdrawn (X44) and in force, unfinished items."""
     if goal.strip():
         yield from ("Goal so far", _indented(goal.strip()))
-    marks = [mark for turn in covered for mark in live_marks(turn, constraints)]
-    if marks:
-        yield "Constraints"
-        for mark in marks:
-            yield f"{mark.constraint_id}:\n{_indented(mark.text or '')}"
+    for headline, wanted in (("No longer in force", False), ("Constraints", True)):
+        chosen = [mark for mark, lives in marks if lives is wanted and mark.text is not None]
+        if chosen:
+            yield headline
+            yield from (f"{mark.constraint_id}:\n{_indented(mark.text or '')}" for mark in chosen)
     items = unfinished_items(covered)
     if items:
         yield "Open items"

@@ -14,6 +14,7 @@ from planner.values.constraint import Constraint
 from planner.values.field_rules import ID_RULE, invalid, is_id, is_version, is_whole
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
+from planner.values.relations import check_supersedes
 from planner.values.turn import Turn
 
 _SKIPPED = ("cancelled", "superseded")
@@ -202,12 +203,8 @@ class _Seen:
 
 
 def _check_supersedes(ordered: Sequence[Turn], purged: frozenset[str]) -> None:
-    """Refuse a target that no earlier turn marks: unknown, later, or the turn's own (X56)."""
+    """Refuse a target that no earlier turn marks; retention may have removed the turn that did (X56)."""
     marked: set[str] = set(purged)
     for turn in ordered:
-        for target in turn.supersedes:
-            if target not in marked:
-                invalid(f"$.turns[{turn.id}].supersedes", "names a constraint that no earlier turn marks")
-            if any(mark.constraint_id == target for mark in turn.must_preserve):
-                invalid(f"$.turns[{turn.id}].supersedes", "names a constraint of the same turn")
+        check_supersedes(turn, marked, f"$.turns[{turn.id}]")
         marked |= {mark.constraint_id for mark in turn.must_preserve}

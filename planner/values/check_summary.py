@@ -152,8 +152,8 @@ def summary_problem(record: SummaryRecord, turns: Iterable[Turn], frame: Summary
     `Staleness`  the record was whole and the world moved on (code `stale-source`); `cause` is a `StaleCause` and
                  `causing_id` the message, turn, constraint, item or citation, where one alone can be named.
     `Rejected`   the record contradicts itself or lacks text or structure (code `invalid-summary`).
-    Appended turns are not looked at, and the revision only in the conservative mode (R117); neither is the branch: a summary of an ancestor line is
-    judged by its turns alone. Raises nothing.
+    Appended turns are not looked at, and the revision only in the conservative mode (R117); neither is the branch: a
+    summary of an ancestor line is judged by its turns alone. Raises nothing.
     """
     broken = _broken(record)
     if broken is not None:
@@ -161,20 +161,10 @@ def summary_problem(record: SummaryRecord, turns: Iterable[Turn], frame: Summary
     mismatch = _frame_mismatch(record, frame)
     if mismatch is not None:
         return _stale(record, *mismatch)
-    inside = [turn for turn in turns if record.covers_from <= turn.sequence <= record.covers_to]
-    for turn in inside:
-        if turn.pinned or (turn.state == "completed" and not may_be_covered(turn, frame.constraints)):
-            return _stale(record, "protection_changed", turn.id)
-        if turn.state in _ENDED and not may_be_skipped(turn, frame.constraints):
-            return _stale(record, "protection_changed", turn.id)
-        if turn.state == "open":
-            return _stale(record, "turn_not_completed", turn.id)
-    if all(turn.state in _ENDED for turn in inside):
-        return _stale(record, "source_missing", record.source_ids[0])
-    now = run_of(inside, frame.constraints)
-    changed = _changed(record, now)
-    if changed is not None:
-        return _stale(record, *changed)
+    inside = inside_of(record, turns)
+    now = run_now(record, inside, frame.constraints)
+    if not isinstance(now, Run):
+        return _stale(record, *now)
     if record.citation_ids != now.citation_ids:
         return _invalid(record, "citation ids are not those of the covered messages")
     if (record.covers_from, record.covers_to, record.through_sequence) != (
@@ -243,23 +233,44 @@ def _frame_mismatch(record: SummaryRecord, frame: SummaryFrame) -> tuple[StaleCa
     return None
 
 
-def _changed(record: SummaryRecord, now: Run) -> tuple[StaleCause, str | None] | None:
+def inside_of(interval: Run | SummaryRecord, turns: Iterable[Turn]) -> list[Turn]:
+    """Return the turns whose sequence lies in an interval."""
+    return [turn for turn in turns if interval.covers_from <= turn.sequence <= interval.covers_to]
+
+
+def run_now(
+    before: Run | SummaryRecord, inside: Sequence[Turn], constraints: Iterable[Constraint]
+) -> Run | tuple[StaleCause, str | None]:
+    """Return the run that the turns inside an interval make today if it is the one before, else what changed."""
+    constraints = tuple(constraints)
+    for turn in inside:
+        if turn.state == "open":
+            return "turn_not_completed", turn.id
+        if not may_be_covered(turn, constraints) and not may_be_skipped(turn, constraints):
+            return "protection_changed", turn.id
+    if all(turn.state in _ENDED for turn in inside):
+        return "source_missing", next(iter(before.source_ids), None)
+    now = run_of(inside, constraints)
+    return _changed(before, now) or now
+
+
+def _changed(was: Run | SummaryRecord, now: Run) -> tuple[StaleCause, str | None] | None:
     """Return what differs between the sources as they were and as they are, the plainest cause first."""
-    if record.source_ids != now.source_ids:
-        missing = [entry for entry in record.source_ids if entry not in set(now.source_ids)]
-        added = [entry for entry in now.source_ids if entry not in set(record.source_ids)]
+    if was.source_ids != now.source_ids:
+        missing = [entry for entry in was.source_ids if entry not in set(now.source_ids)]
+        added = [entry for entry in now.source_ids if entry not in set(was.source_ids)]
         if missing:
             return "source_missing", missing[0]
         return ("source_added", added[0]) if added else ("source_changed", None)
-    pairs = zip(record.source_ids, record.source_versions, now.source_versions, strict=True)
+    pairs = zip(was.source_ids, was.source_versions, now.source_versions, strict=True)
     edited = next((entry for entry, before, after in pairs if before != after), None)
     if edited is not None:
         return "source_changed", edited
-    before, after = set(record.required_constraint_ids), set(now.required_constraint_ids)
+    before, after = set(was.required_constraint_ids), set(now.required_constraint_ids)
     if before != after:
         return "constraint_changed", min(before ^ after)
-    if set(record.open_items) != set(now.open_items):
-        return "open_item_changed", min(set(record.open_items) ^ set(now.open_items))
-    if record.protected_fingerprint != now.protected_fingerprint:
+    if set(was.open_items) != set(now.open_items):
+        return "open_item_changed", min(set(was.open_items) ^ set(now.open_items))
+    if was.protected_fingerprint != now.protected_fingerprint:
         return "protection_changed", None
-    return ("source_changed", None) if record.source_fingerprint != now.source_fingerprint else None
+    return ("source_changed", None) if was.source_fingerprint != now.source_fingerprint else None

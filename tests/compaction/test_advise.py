@@ -133,3 +133,10 @@ def test_a_source_that_becomes_protected_costs_its_run() -> None:
     held = with_message(TURNS[1], 0, protection_reason="audit-evidence")
     after = replace(calm, turns=(TURNS[0], held, *TURNS[2:]), revision=1)
     assert 3 == summary_jobs([calm, after], Settings("p1", 2), "sources")
+
+
+def test_a_run_whose_turns_were_withdrawn_costs_nothing_more() -> None:
+    """X53: withdrawn turns leave no run behind."""
+    calm = material(*TURNS)
+    gone = tuple(replace(entry, state="superseded") for entry in TURNS[:4])
+    assert 1 == summary_jobs([calm, replace(calm, turns=(*gone, *TURNS[4:]), revision=1)], Settings("p1", 2), "sources")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.compaction.propose import propose
 from planner.compaction.strategy import Settings
-from planner.values.check_summary import SummaryFrame, summary_problem
+from planner.values.check_summary import SummaryFrame, summary_problem, unfinished_items
 from planner.values.compaction import CompactionPlan, Rejected, Staleness
 from planner.values.constraint import Constraint
 from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord
@@ -286,19 +286,55 @@ def test_a_revoked_citation_of_a_source_makes_a_summary_stale() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "what"),
     [
-        {"covers_from": 11}, {"covers_to": 45}, {"covers_from": 5}, {"through_sequence": 40}, {"citation_ids": ()},
-        {"source_ids": ("u1", *SOUND.source_ids[:-1])}, {"open_items": ()}, {"open_items": ("i1", "i2")},
-        {"confirmed_facts": (ConfirmedFact("f1", "It is so."),)},
-        {"confirmed_facts": (ConfirmedFact("f1", "It is so.", source_ids=("u5",)),)},
-        {"state": replace(SOUND.state, decisions=(StateEntry("Agreed.", message_ids=("u6",)),))},
-        {"source_ids": ("",), "source_versions": (1,)},
+        ({"covers_from": 5}, "coverage"), ({"covers_to": 45}, "coverage"), ({"through_sequence": 40}, "coverage"),
+        ({"citation_ids": ()}, "citation"), ({"open_items": ("i1", "i2")}, "open item"),
+        ({"source_ids": ("u1", *SOUND.source_ids[:-1])}, "twice"),
+        ({"source_ids": (), "source_versions": ()}, "source ids are missing"),
+        ({"source_ids": ("",), "source_versions": (1,)}, "source ids are missing"),
+        ({"source_versions": (1,)}, "source versions"), ({"protected_fingerprint": None}, "protected"),
+        ({"confirmed_facts": (ConfirmedFact("f1", "It is so."),)}, "names no source"),
+        ({"confirmed_facts": (ConfirmedFact("f1", "It is so.", source_ids=("u5",)),)}, "no source"),
+        ({"state": replace(SOUND.state, decisions=(StateEntry("Agreed.", message_ids=("u6",)),))}, "no source"),
+        ({"state": replace(SOUND.state, constraints=())}, "constraints"),
     ],
 )  # fmt: skip
-def test_a_record_that_says_something_else_than_its_turns_is_refused(fields: dict[str, Any]) -> None:
+def test_a_record_that_contradicts_itself_is_refused(fields: dict[str, Any], what: str) -> None:
     """Threats 2.2: a moved border, a foreign source, a fact from nowhere and a lost item never pass."""
-    assert None is not problem(subject=replace(SOUND, **fields))
+    found = problem(subject=replace(SOUND, **fields))
+    assert isinstance(found, Rejected), found
+    assert "invalid-summary" == found.reason
+    assert what in found.detail
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"covers_from": 11}, ("source_missing", "u1")), ({"open_items": ()}, ("open_item_changed", "i1")),
+        ({"protected_fingerprint": "0" * 64}, ("protection_changed", None)),
+        ({"source_fingerprint": "0" * 64}, ("source_changed", None)),
+    ],
+)  # fmt: skip
+def test_a_record_that_differs_from_its_turns_is_stale(fields: dict[str, Any], wanted: tuple[str, str | None]) -> None:
+    """What the record states of its sources is compared with the sources, never believed."""
+    found = problem(subject=replace(SOUND, **fields))
+    assert isinstance(found, Staleness)
+    assert wanted == (found.cause, found.causing_id)
+
+
+def test_an_interval_of_withdrawn_turns_has_no_source() -> None:
+    """When every covered turn was withdrawn nothing is left to stand for."""
+    gone = tuple(replace(entry, state="superseded") for entry in COVERED)
+    assert ("source_missing", "u1") == cause((*gone, *TURNS[4:]))
+
+
+def test_an_item_that_a_later_turn_finished_is_not_open() -> None:
+    """X32: of one item in two turns of an interval the later state counts."""
+    item = OpenItem("i1", "pending")
+    done = turn(2, open_items=(OpenItem("i1", "done"),))
+    assert {} == unfinished_items((done, turn(1, open_items=(item,))))
+    assert {"i1": "pending"} == unfinished_items((turn(3, open_items=(item,)), done))
 
 
 def test_a_mark_is_in_force_where_it_was_made_last() -> None:

@@ -153,7 +153,18 @@ def test_constraints_items_and_goal_stand_above_the_messages() -> None:
     first = turn(1, must_preserve=(MustPreserve("C1", "No\nlead."), MustPreserve("C2", "Matt.")))
     second = turn(2, supersedes=("C2",), open_items=(OpenItem("i1", "blocked"), OpenItem("i2", "done")))
     head = prompt_of(first, second, goal="Paint the frame.").material.split("Messages\n")[0]
-    assert "Goal so far\n  Paint the frame.\nConstraints\nC1:\n  No\n  lead.\nOpen items\ni1: blocked\n" == head
+    assert (
+        "Goal so far\n  Paint the frame.\nNo longer in force\nC2:\n  Matt.\nConstraints\nC1:\n  No\n  lead.\n"
+        "Open items\ni1: blocked\n"
+    ) == head
+
+
+def test_a_withdrawn_mark_is_named_as_withdrawn() -> None:
+    """X44: the rule for withdrawn marks is stated only where the run has one."""
+    marked = turn(1, must_preserve=(MustPreserve("C1", "Blue."),))
+    rule = "was withdrawn"
+    assert rule in prompt_of(marked, turn(2, supersedes=("C1",))).instructions
+    assert rule not in prompt_of(marked, turn(2)).instructions
 
 
 def test_candidates_and_reasoning_are_not_shown() -> None:
@@ -197,6 +208,11 @@ def test_every_accepted_message_has_its_label(turns: tuple[Turn, ...]) -> None:
     assert [*enumerate(wanted, 1)] == [(int(label[1:]), entry) for label, entry in found.aliases.items()]
     shown = {line.split(" ")[0] for line in found.material.split("Messages\n")[1].splitlines() if LABEL.match(line)}
     assert set(found.aliases) == shown
+
+
+def test_an_empty_message_has_its_label() -> None:
+    """A message without words still has its place among the labels."""
+    assert "m2 assistant:\n  \nm3 user:" in prompt_of(with_message(turn(1), 1, text=None), turn(2)).material
 
 
 def test_arguments_that_are_text_are_shown_as_they_are() -> None:

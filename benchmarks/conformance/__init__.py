@@ -1,0 +1,1 @@
+"""The planner's compaction before an outside judge, the compaction-conformance-kit."""

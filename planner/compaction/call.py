@@ -1,0 +1,48 @@
+"""The call of a summariser as an ordinary request: it is planned like any other call (R215, X66)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from planner.compaction.prompt import SummaryPrompt
+from planner.values.request import CurrentRequest, PlanRequest, TextItem
+
+INSTRUCTIONS_ID = "compaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """The model that writes summaries, by its bundle; tokens of its window, None as in any request."""
+
+    model_bundle_id: str
+    max_input_tokens: int | None = None
+    reserved_output_tokens: int = 1_024
+
+
+def summary_request(prompt: SummaryPrompt, summariser: Summariser, request_id: str) -> PlanRequest:
+    """Return the request of one summary: instructions as policy, material as the question; nothing of it may leave."""
+    return PlanRequest(
+        model_bundle_id=summariser.model_bundle_id,
+        request=CurrentRequest(id=request_id, text=prompt.material),
+        max_input_tokens=summariser.max_input_tokens,
+        reserved_output_tokens=summariser.reserved_output_tokens,
+        policy=(TextItem(INSTRUCTIONS_ID, prompt.instructions),),
+    )
+
+
+def summary_messages(prompt: SummaryPrompt) -> Sequence[dict[str, str]]:
+    """Return the same call as messages ready for a model."""
+    return ({"role": "system", "content": prompt.instructions}, {"role": "user", "content": prompt.material})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptedRun:
+    """One run with its call: exact ids where a bundle planned it, and the same as messages."""
+
+    plan_id: str
+    run: int
+    covers: tuple[int, int]
+    messages: Sequence[dict[str, str]] = field(repr=False)
+    max_output_tokens: int
+    ids: Sequence[int] = field(default=(), repr=False)
