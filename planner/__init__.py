@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from planner.compaction.call import Summariser
+    from planner.compactor.service import Compactor
+    from planner.compactor.shown import Choices
     from planner.conversation import Conversation
+    from planner.ledger.ledger import Ledger
     from planner.planner import PlanEvent, Planner
     from planner.values.account import Account
     from planner.values.passage import Passage
@@ -30,16 +34,23 @@ if TYPE_CHECKING:
         TextItem,
         Tool,
     )
-    from planner.values.turn import Message, ToolCall, ToolResult, Turn
+    from planner.values.summary import SummaryRecord
+    from planner.values.switches import Switches
+    from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult, Turn
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Account",
     "Advice",
+    "Choices",
+    "Compactor",
     "Conversation",
     "CurrentRequest",
+    "Ledger",
     "Message",
+    "MustPreserve",
+    "OpenItem",
     "Options",
     "OutputSchema",
     "Passage",
@@ -53,6 +64,9 @@ __all__ = [
     "Receipt",
     "Refusal",
     "Removal",
+    "Summariser",
+    "SummaryRecord",
+    "Switches",
     "TextItem",
     "Tool",
     "ToolCall",
@@ -63,7 +77,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "planner.compaction.call": ("Summariser",),
+    "planner.compactor.service": ("Compactor",),
+    "planner.compactor.shown": ("Choices",),
     "planner.conversation": ("Conversation",),
+    "planner.ledger.ledger": ("Ledger",),
     "planner.planner": ("PlanEvent", "Planner"),
     "planner.values.account": ("Account",),
     "planner.values.passage": ("Passage",),
@@ -73,7 +91,9 @@ _HOMES = {
     "planner.values.request": (
         "CurrentRequest", "Options", "OutputSchema", "PlanRequest", "Previous", "TextItem", "Tool",
     ),
-    "planner.values.turn": ("Message", "ToolCall", "ToolResult", "Turn"),
+    "planner.values.summary": ("SummaryRecord",),
+    "planner.values.switches": ("Switches",),
+    "planner.values.turn": ("Message", "MustPreserve", "OpenItem", "ToolCall", "ToolResult", "Turn"),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _planners: dict[str, Planner] = {}

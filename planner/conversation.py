@@ -7,23 +7,28 @@ for byte (a law with a test).
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
 from planner.steps.answer import refused
-from planner.steps.recall import own_turn
+from planner.steps.recall import own_turn, summary_frame, with_facts, without_own
+from planner.steps.recall_summaries import Judged, Verdicts, judge
 from planner.steps.seal import Sealing
 from planner.steps.splice import FrozenStore
 from planner.values.check import check_frame, check_question, check_turn
+from planner.values.check_record import check_summaries
+from planner.values.check_summary import SummaryFrame
 from planner.values.digest import FieldDigests, TurnChain, canonical, request_digest
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
+from planner.values.relations import NO_RELATIONS, Relations, check_relations, relates, relations
 from planner.values.request import PlanRequest
 from planner.values.rung import History
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn, may_become
 from planner.values.unsupported import check_supported_frame, check_supported_turn
 
@@ -47,6 +52,11 @@ class Conversation:
         self._pinned: list[int] = []
         self._left_out: list[Removal] = []
         self._open: list[Turn] = []
+        self._relating: list[Turn] = []
+        self._relations: Relations | None = NO_RELATIONS
+        self._summaries: tuple[SummaryRecord, ...] = ()
+        self._verdicts: Verdicts = {}
+        self._verdicts_of: SummaryFrame | None = None
         self._ids: set[str] = set()
         self._message_ids: set[str] = set()
         self._stores: dict[tuple[frozenset[str], bytes, str | None], Stores] = {}
@@ -59,6 +69,16 @@ class Conversation:
         """Every turn, by sequence."""
         return tuple(self._all)
 
+    def set_summaries(self, summaries: Iterable[SummaryRecord]) -> None:
+        """Plan with these summaries from now on, as if every request brought them.
+
+        Raises RefusalSignal invalid-input for a summary that breaks a rule of its fields.
+        """
+        records = tuple(summaries)
+        check_summaries(records, "$.summaries")
+        with self._lock:
+            self._summaries = records
+
     def append(self, turn: Turn) -> None:
         """Add the next turn; its sequence must be the highest so far.
 
@@ -68,7 +88,7 @@ class Conversation:
             path = f"$.turns[{len(self._all)}]"
             if turn.id in self._ids or (self._all and turn.sequence <= self._all[-1].sequence):
                 raise RefusalSignal("invalid-input", f"{path}: id or sequence is not new")
-            self._admit(turn, path, frozenset())
+            self._admit(turn, path, frozenset(), self._relating if turn.supersedes else ())
             self._take(turn)
 
     def extend(self, turns: Iterable[Turn]) -> None:
@@ -89,7 +109,8 @@ class Conversation:
             if found.state != turn.state and not may_become(found.state, turn.state):
                 raise RefusalSignal("invalid-input", f"$.turns[{index}].state: not allowed after {found.state}")
             old = frozenset(message.id for message in found.messages if message.id)
-            self._admit(turn, f"$.turns[{index}]", old)
+            others = [known for known in self._relating if known.id != turn.id]
+            self._admit(turn, f"$.turns[{index}]", old, others)
             later = self._all[index + 1 :]
             self._rewind(index)
             for stores in self._stores.values():
@@ -97,10 +118,16 @@ class Conversation:
             for entry in (turn, *later):
                 self._take(entry)
 
-    def _admit(self, turn: Turn, path: str, replaced: frozenset[str]) -> None:
-        """Check a turn; nothing is remembered of one that breaks a rule."""
+    def _admit(self, turn: Turn, path: str, replaced: frozenset[str], others: Sequence[Turn]) -> None:
+        """Check a turn; nothing is remembered of one that breaks a rule.
+
+        others  the other turns that say something about others: what one withdraws, an earlier one must mark.
+        """
         check_supported_turn(turn, path)
         check_turn(turn, path)
+        if turn.supersedes or others:
+            placed = sorted((*others, turn), key=lambda known: known.sequence)
+            check_relations([(path if known is turn else "$.turns", known) for known in placed])
         new = {message.id for message in turn.messages if message.id}
         if any(entry in self._message_ids and entry not in replaced for entry in new):
             raise RefusalSignal("invalid-input", f"{path}.messages: a message id is used by another message")
@@ -113,6 +140,11 @@ class Conversation:
         self._chains.append(chain)
         self._all.append(turn)
         self._ids.add(turn.id)
+        for name in [name for name, (record, _) in self._verdicts.items() if record.covers_to >= turn.sequence]:
+            del self._verdicts[name]
+        if relates(turn):
+            self._relating.append(turn)
+            self._relations = None
         if turn.state in ("cancelled", "superseded"):
             self._left_out.append(Removal(f"turn/{turn.id}", turn.state))
             return
@@ -128,6 +160,9 @@ class Conversation:
         gone = {turn.id for turn in removed}
         self._ids -= gone
         self._open = [turn for turn in self._open if turn.id not in gone]
+        if any(turn.id in gone for turn in self._relating):
+            self._relating = [turn for turn in self._relating if turn.id not in gone]
+            self._relations = None
         self._left_out = [entry for entry in self._left_out if entry.id.partition("/")[2] not in gone]
         while self._shown and self._shown[-1].id in gone:
             self._shown.pop()
@@ -145,6 +180,8 @@ class Conversation:
         try:
             if request.turns:
                 raise RefusalSignal("invalid-input", "$.turns: a conversation brings its own")
+            if self._summaries and not request.summaries:
+                request = replace(request, summaries=self._summaries)
             check_frame(request, self._checked)
             self._checked = request
             self._check_question(request)
@@ -175,12 +212,36 @@ class Conversation:
     def _history(self, request: PlanRequest) -> History:
         last = self._shown[-1].sequence if self._shown else 0
         own = own_turn(self._open, request.request, last, self._ids)
-        turns, pinned = self._shown, self._pinned
-        if any(turn.id == own.id for turn in self._open):
-            place = next(index for index, turn in enumerate(turns) if turn.id == own.id)
-            turns = [*turns[:place], *turns[place + 1 :]] if place + 1 < len(turns) else turns[:place]
-            pinned = [index - (index > place) for index in pinned if index != place]
-        return History(turns, tuple(pinned), own, tuple(self._left_out))
+        found = self._related()
+        held, withdrawing = self._places(found.held), self._places(found.withdrawing)
+        history = History(self._shown, tuple(self._pinned), own, tuple(self._left_out))
+        history = without_own(history, self._open, held, withdrawing)
+        judged = Judged()
+        if request.summaries:
+            frame = summary_frame(request, found.constraints)
+            if frame != self._verdicts_of:
+                self._verdicts.clear()
+                self._verdicts_of = frame
+            judged = judge(request.summaries, frame, self._inside, self._verdicts)
+        return with_facts(history, found.constraints, judged, request.request)
+
+    def _related(self) -> Relations:
+        if self._relations is None:
+            self._relations = relations(self._relating)
+        return self._relations
+
+    def _places(self, turn_ids: frozenset[str]) -> tuple[int, ...]:
+        """Return where turns that say something about others stand among the shown ones."""
+        if not turn_ids:
+            return ()
+        sequences = [turn.sequence for turn in self._relating if turn.id in turn_ids]
+        places = (bisect_left(self._shown, at, key=_sequence) for at in sequences)
+        shown = ((place, at) for place, at in zip(places, sequences, strict=True) if place < len(self._shown))
+        return tuple(place for place, at in shown if self._shown[place].sequence == at)
+
+    def _inside(self, record: SummaryRecord) -> list[Turn]:
+        low = bisect_left(self._all, record.covers_from, key=_sequence)
+        return self._all[low : bisect_right(self._all, record.covers_to, key=_sequence)]
 
     def _stores_for(self, request: PlanRequest) -> Stores:
         # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
@@ -191,6 +252,10 @@ class Conversation:
                 self._stores.clear()
             self._stores[key] = Stores(frozen=FrozenStore())
         return self._stores[key]
+
+
+def _sequence(turn: Turn) -> int:
+    return turn.sequence
 
 
 def without_turns(request: PlanRequest) -> PlanRequest:

@@ -5,7 +5,7 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own
@@ -13,14 +13,18 @@ from planner.steps.answer import Answering, accepted, overflowed, refused
 from planner.steps.audit import audit
 from planner.steps.fit import fit
 from planner.steps.frame_turn import Framing
+from planner.steps.horizon import horizon
 from planner.steps.ladder import ladder
 from planner.steps.layer import layer
 from planner.steps.measure import FrameStore, Measurer, make_measurer
+from planner.steps.recall import asked_turns, recall_view
 from planner.steps.seal import Sealing
 from planner.steps.sizes import Sizes, SizeStore
 from planner.steps.splice import FrozenStore
 from planner.steps.sticky import Later, lower
 from planner.steps.window import Resolved, resolve_window
+from planner.values.check import check_frame, check_question
+from planner.values.digest import request_digest
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
@@ -28,7 +32,8 @@ from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
 from planner.values.request import PlanRequest
 from planner.values.rung import History, Layered
-from planner.values.summary import SummaryRecord
+from planner.values.unsupported import check_supported_frame
+from planner.values.view import View
 
 
 @dataclass(slots=True)
@@ -65,7 +70,6 @@ class Job:
     encoder: Encoder
     sealing: Sealing
     stores: Stores
-    summaries: tuple[SummaryRecord, ...] = ()
 
 
 def run(job: Job) -> Plan | Refusal:
@@ -77,23 +81,51 @@ def run(job: Job) -> Plan | Refusal:
         return refused(job.sealing, signal, counters)
 
 
+def run_view(
+    request: PlanRequest,
+    view: View,
+    encoder: Encoder,
+    stores: Stores | None = None,
+    *,
+    digest_key: bytes | None = None,
+    revoked: frozenset[str] = frozenset(),
+) -> Plan | Refusal:
+    """Answer a request about a conversation that is kept elsewhere: turns, summaries and constraints are the view's.
+
+    The answer is the one a request with all of its turns and these summaries gets, ids and receipt. `request` brings
+    neither; its conversation, generation and revision are the view's by the caller's care.
+    revoked  citation ids that may not be used any more.
+    """
+    if view.summaries:
+        request = replace(request, summaries=view.summaries)
+    sealing = Sealing(request, None, None, digest_key)
+    try:
+        check_frame(request)
+        check_question(request, *asked_turns(request, view))
+        check_supported_frame(request)
+        sealing = Sealing(request, encoder.bundle.manifest, request_digest(request, view.chain.hex()), digest_key)
+        history = recall_view(request, view, revoked=revoked)
+    except RefusalSignal as signal:
+        return refused(sealing, signal)
+    return run(Job(request, history, encoder, sealing, stores or Stores()))
+
+
 def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     request, encoder = job.request, job.encoder
     manifest = encoder.bundle.manifest
     resolved = resolve_window(request, manifest)
     _refuse_unknown_options(request, encoder.bundle.profile.options)
-    layered = layer(request, job.history, job.summaries)
+    layered = layer(request, job.history)
     measurer = _measurer(job, layered, counters)
     sizes = Sizes(measurer, job.stores.sizes)
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
     _refuse_huge(layered, byte_limit)
-    start, gone_through = sizes.horizon(resolved.window.budget, byte_limit)
+    reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
     passages = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
     steps = ladder(
-        layered, request.options, sizes.item, start=start, gone_through=gone_through, passages=passages,
-        gone=_gone(layered, passages),
+        layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages),
     )  # fmt: skip
-    fitted = fit(steps, layered, sizes, resolved.window.budget, measurer.measure, passages=passages, start=start)
+    fitted = fit(steps, layered, sizes, resolved.window.budget, measurer.measure, passages=passages)
     if not fitted.fits:
         return overflowed(job.sealing, measurer, fitted.measured, resolved)
     fitted = lower(fitted, Later(steps, layered, sizes, passages, request), resolved.window.budget)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.conversation import Conversation
 from planner.encoding.encoder import Encoder
@@ -23,6 +23,11 @@ from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.unsupported import check_supported
+
+if TYPE_CHECKING:
+    from planner.ledger.ledger import Ledger
+    from planner.prepare import LedgerConversation
+    from planner.values.switches import Switches
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -156,6 +161,17 @@ class Planner:
                 )
             )  # fmt: skip
         return answer
+
+    def ledger_conversation(
+        self, ledger: Ledger, conversation_id: str, bundle: str | None = None, *, switches: Switches | None = None
+    ) -> LedgerConversation:
+        """Return a conversation that a ledger keeps; each plan reads what may be in the prompt and little more."""
+        from planner.prepare import LedgerConversation
+
+        return LedgerConversation(
+            ledger, conversation_id, self.encoder(bundle), digest_key=self._digest_key, tell=self._tell,
+            switches=switches,
+        )  # fmt: skip
 
     def conversation(self, bundle: str | None = None) -> Conversation:
         """Return a growing conversation for a bundle: each plan then costs what is new."""

@@ -160,6 +160,10 @@ def draw_advice(advice: Advice) -> None:
         lines.append(("tiers that would fit", ", ".join(advice.tiers)))
     if advice.droppable:
         lines.append(("you could drop", ", ".join(advice.droppable[:8])))
+    if advice.compaction is not None:
+        due = advice.compaction
+        runs = ", ".join(f"{first} to {last}" for first, last in due.covers)
+        lines.append(("compact now", f"{due.input_tokens:,} tokens reach {due.threshold_tokens:,}; turns {runs}"))
     lines += [("or", note) for note in advice.notes]
     if lines:
         rows(("advice", ""), lines)

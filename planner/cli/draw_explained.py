@@ -17,6 +17,20 @@ from planner.cli.draw import (
 
 if TYPE_CHECKING:
     from planner.cli.explain import Recorded
+    from planner.values.receipt import Receipt
+
+
+def draw_summaries(receipt: Receipt) -> None:
+    """Draw which summary stood in for which turns, and why another one did not."""
+    if receipt.summaries:
+        rows(
+            ("summary", "stands for turns", "fate", "why", "ids"),
+            [
+                (f"{use.id}@{use.version}", f"{use.covers[0]} to {use.covers[1]}", use.fate,
+                 use.cause or ("" if use.fate == "used" else meaning(use.fate)), ", ".join(use.ids))
+                for use in receipt.summaries
+            ],
+        )  # fmt: skip
 
 
 def draw_recorded(found: Recorded) -> None:
@@ -38,7 +52,10 @@ def draw_recorded(found: Recorded) -> None:
         ("removed", "reason", "meaning", "what would change it"),
         [(removal_name(one), one.reason, meaning(one.reason), remedy(one.reason)) for one in receipt.removed],
     )
+    draw_summaries(receipt)
     draw_notes(receipt)
+    if found.plan is not None:
+        draw_advice(found.plan.advice)
     if found.refusal is not None:
         draw_advice(found.refusal.advice)
     if found.plan is not None:

@@ -102,7 +102,10 @@ def check_digest(plan: Plan) -> None:
 
 
 def fates(receipt: Receipt) -> list[dict[str, Any]]:
-    """Return one row per id: its fate, its tokens where it was kept, its reason where it was removed."""
+    """Return one row per id: its fate, its tokens where it was kept, its reason where it was removed.
+
+    A summary's row also has the sequences of the turns it covers and, where it was not used, cause and ids.
+    """
     items = {} if receipt.account is None else receipt.account.items
     out: list[dict[str, Any]] = [{"id": name, "fate": "kept", "tokens": items.get(name, 0)} for name in receipt.kept]
     for entry in receipt.removed:
@@ -110,6 +113,11 @@ def fates(receipt: Receipt) -> list[dict[str, Any]]:
         if entry.last_id is not None:
             row |= {"lastId": entry.last_id, "count": entry.count}
         out.append(row)
+    uses = {f"summary/{use.id}": use for use in receipt.summaries}
+    for row in out:
+        use = uses.get(row["id"])
+        if use is not None:
+            row |= {"covers": list(use.covers), "version": use.version, "cause": use.cause, "ids": list(use.ids)}
     return out
 
 

@@ -46,3 +46,14 @@ class PromptedRun:
     messages: Sequence[dict[str, str]] = field(repr=False)
     max_output_tokens: int
     ids: Sequence[int] = field(default=(), repr=False)
+
+
+def spoken(text: str) -> str:
+    """Return what a model said after its reasoning, where it wrote that out first.
+
+    >>> spoken("<think>hm</think> {}")
+    '{}'
+    """
+    if not text.lstrip().startswith("<think>"):
+        return text
+    return text.rpartition("</think>")[2].strip()

@@ -1,1 +1,1 @@
-"""The durable conversation ledger; built by its own issue."""
+"""The durable record of conversations: one SQLite file, facts in the order of commits (design.md §8)."""

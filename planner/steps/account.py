@@ -32,7 +32,8 @@ def account(assembled: Assembled, request: PlanRequest, window: Window) -> Accou
     lines = dict.fromkeys((*_FIELD_OF_SECTION.values(), *_FIELD_OF_WHICH.values()), 0)
     for item, tokens in assembled.charges.items():
         leaf = assembled.labels[item]
-        lines[_FIELD_OF_SECTION[leaf.section]] += tokens
+        # A carried constraint stands in the history, so that the front stays stable, and is policy all the same.
+        lines["policy_tokens" if leaf.of_which == "constraint" else _FIELD_OF_SECTION[leaf.section]] += tokens
         if leaf.of_which:
             lines[_FIELD_OF_WHICH[leaf.of_which]] += tokens
     total = len(assembled.ids)

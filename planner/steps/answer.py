@@ -9,17 +9,18 @@ from planner.encoding.control_text import touched_by_content
 from planner.encoding.encoder import Encoding
 from planner.encoding.guards import Guards
 from planner.steps.account import account
+from planner.steps.advise import advise
 from planner.steps.fit import Fitted
 from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
 from planner.steps.prefix import prefix
-from planner.steps.seal import Sealing, file_items, kept_ids, plan_receipt, refusal_receipt, removals
+from planner.steps.removed import Removed, removed
+from planner.steps.seal import Sealing, carriers, file_items, kept_ids, plan_receipt, refusal_receipt
 from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.reasons import RefusalSignal, outcome_of
-from planner.values.receipt import HistoryReduced
 from planner.values.rung import Ladder, Layered
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -100,8 +101,8 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         raise RefusalSignal("control_text_in_field", obeyed)
     figures = account(assembled, request, resolved.window)
     kept = kept_ids(layered, fitted, framed)
-    removed, reduced = removals(layered, answering.steps, fitted)
-    extra = {"kept": kept, "removed": removed, **_extra(answering, encoding, reduced)}
+    gone = removed(layered, answering.steps, fitted)
+    extra = {"kept": kept, "removed": gone.removals, **_extra(answering, encoding, gone)}
     receipt = plan_receipt(sealing, figures, framed, assembled, extra)
     room = resolved.window.budget - len(assembled.ids)
     return Plan(
@@ -109,12 +110,15 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         account=figures,
         receipt=receipt,
         kept=kept,
-        removed=removed,
+        removed=gone.removals,
         max_output_tokens=resolved.window.reserved + max(0, room),
+        advice=advise(request, layered, len(assembled.ids), resolved.window.budget),
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
         file_items=file_items(fitted, framed, kept),
+        constraint_ids=tuple(entry.id for entry in layered.constraints),
+        carriers=carriers(layered, fitted),
     )
 
 
@@ -122,13 +126,15 @@ def _kept_turns(fitted: Fitted) -> list[Turn]:
     return [entry for entry in fitted.measured.selection.history if isinstance(entry, Turn)]
 
 
-def _extra(answering: Answering, encoding: Encoding, reduced: HistoryReduced | None) -> dict[str, Any]:
+def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str, Any]:
     request, fitted, resolved = answering.sealing.request, answering.fitted, answering.resolved
     assembled = encoding.assembled
     if assembled is None or fitted.measured.framed is None:
         raise AssertionError("a fitting rung without a prompt")
     turns = _kept_turns(fitted)
     flags = list(resolved.flags)
+    if answering.layered.summaries and not answering.steps.reach.has_slot:
+        flags.append("summary_slot_missing")
     shared = None
     fresh = len(assembled.ids)
     if request.previous is not None:
@@ -145,9 +151,10 @@ def _extra(answering: Answering, encoding: Encoding, reduced: HistoryReduced | N
         "defaults": resolved.defaults,
         "prefix": shared,
         "fresh_tokens": fresh,
-        "history_reduced": reduced,
+        "history_reduced": gone.reduced,
+        "summaries": gone.summaries,
         "neutralised": assembled.neutralised,
         "tool_detail_lost": tuple(leaf.path for leaf in encoding.detail_lost),
         "summary_versions": tuple(f"{entry.id}@{entry.summary_version}" for entry in shown),
-        "slot": "user_message" if shown else None,
+        "slot": "user_message" if shown or fitted.measured.selection.has_head else None,
     }

@@ -87,20 +87,17 @@ class Framer:
             messages.append(self.system[0])
             leaves.extend(self.system[1])
         leaves.extend(self.tools[1])
-        pending: list[SummaryRecord] = []
-        first = True
+        waiting = _Waiting(selection)
         for entry in selection.history:
             if isinstance(entry, SummaryRecord):
-                pending.append(entry)
+                waiting.summaries.append(entry)
                 continue
             framed = self.turn(entry)
             parts.append((entry.id, framed))
-            _extend(messages, leaves, framed, state_block(pending, first=first), self.framing)
-            first = first and not pending
-            pending = []
+            _extend(messages, leaves, framed, waiting.block(framed), self.framing)
         framed = self.open_turn()
         parts.append((self.layered.open_turn.id, framed))
-        front = [*state_block(pending, first=first), *citation_area(selection.passages), *self._lines()]
+        front = [*waiting.block(framed), *citation_area(selection.passages), *self._lines()]
         _extend(messages, leaves, framed, front, self.framing)
         joined = _join_same_role(messages, parts) if self.framing.applies("join_same_role") else {}
         return Framed(
@@ -144,6 +141,25 @@ class Framer:
                     item=f"{kind}/{item.id}", section="request", kind="user_text", text=item.text, role="user",
                     turn=self.layered.open_turn.id,
                 ), "\n"]  # fmt: skip
+        return out
+
+
+class _Waiting:
+    """What waits for the next user message: the head of the history, and summaries since the last one."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.summaries: list[SummaryRecord] = []
+        self.constraints, self.notice = selection.constraints, selection.notice
+        self.first = True
+
+    def block(self, framed: FramedTurn) -> list[str | Leaf]:
+        """Return the state block of a turn, if anything waits and it has a user message to carry it."""
+        if not (self.summaries or self.constraints or self.notice):
+            return []
+        if not any(message["role"] == "user" for message in framed.messages):
+            return []
+        out = state_block(self.summaries, first=self.first, constraints=self.constraints, notice=self.notice)
+        self.summaries, self.constraints, self.notice, self.first = [], (), False, False
         return out
 
 

@@ -5,17 +5,19 @@ Moves 0, 2 and 6 (duplicates, shorter forms of results) stay empty until their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
 
+from planner.values.constraint import Constraint
 from planner.values.passage import Passage
 from planner.values.receipt import Removal
 from planner.values.request import Options
-from planner.values.rung import History, Ladder, Layered, Move, Selection
+from planner.values.rung import Cover, Horizon, Ladder, Layered, Move, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 Size = Callable[[str], int]
+EVERYTHING = Horizon()
 
 
 def ladder(
@@ -23,28 +25,25 @@ def ladder(
     options: Options,
     size: Size,
     *,
-    start: int = 0,
-    gone_through: int = 0,
+    reach: Horizon = EVERYTHING,
     passages: Sequence[Passage] | None = None,
     gone: tuple[Removal, ...] = (),
 ) -> Ladder:
     """Build the ladder.
 
-    size      tokens of an item by its `kind/id`, used where a section has bounds and to see a summary's gain.
-    start     index of the oldest turn looked at one by one; older unpinned turns leave as one range.
-    gone_through  every unpinned turn before this index left already, too large or behind one that is.
+    size      tokens of an item by its `kind/id`, used where a section has bounds.
+    reach     how far back turns are looked at one by one, and which summaries may stand for theirs.
     passages  those still in play, best first; all of them by default.
     """
-    turns = layered.history.turns
-    pinned = frozenset(layered.history.pinned)
     kept = [*(layered.passages if passages is None else passages)]
-    moves: list[Move] = []
+    first: list[Move] = []
     for passage in _low_value(kept, options, size):
-        moves.append(Move("low_value", (f"passage/{passage.citation_id}",)))
+        first.append(Move("low_value", (f"passage/{passage.citation_id}",)))
         kept.remove(passage)
-    replaced, unused = _summary_runs(layered, size)
-    for summary, run in replaced:
-        moves.append(Move("replaced_by_summary", tuple(f"turn/{turn.id}" for turn in run), (f"summary/{summary.id}",)))
+    first += [
+        Move("replaced_by_summary", (), (f"summary/{cover.summary.id}",), run=(cover.low, cover.high))
+        for cover in reach.covers
+    ]
     floor = options.sections.retrieval.min or 0
     rest = sum(size(f"passage/{passage.citation_id}") for passage in kept) if floor else 0
     later: list[Passage] = []
@@ -53,13 +52,31 @@ def ladder(
             later.append(passage)
             continue
         rest -= size(f"passage/{passage.citation_id}") if floor else 0
-        moves.append(Move("over_budget", (f"passage/{passage.citation_id}",)))
-    if start > gone_through:
-        moves.append(Move("over_budget", (), through=start))
+        first.append(Move("over_budget", (f"passage/{passage.citation_id}",)))
     last = [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
-    if replaced:
-        return Ladder([*moves, *_oldest_first(turns, start, pinned, replaced), *last], gone, gone_through, unused)
-    return Ladder(TurnByTurn(moves, turns, _unpinned(layered.history, start), last), gone, gone_through, unused)
+    beyond = _beyond_most(reach, size)
+    first += [Move("over_budget", (f"summary/{cover.summary.id}",)) for cover in beyond]
+    if reach.start > reach.gone_through:
+        first.append(Move("over_budget", (), through=reach.start))
+    left = {cover.summary.id for cover in beyond}
+    covers = [cover for cover in reach.covers if not cover.stays and cover.summary.id not in left]
+    if reach.covers:
+        return Ladder([*first, *_oldest_first(layered, reach, covers), *last], gone, reach)
+    return Ladder(TurnByTurn(first, layered.history.turns, _movable(layered, reach.start), last), gone, reach)
+
+
+def _beyond_most(reach: Horizon, size: Size) -> list[Cover]:
+    """Return the oldest summaries beyond the most that stay; what tells of a withdrawal is not counted (X44)."""
+    counted = [(cover, size(f"summary/{cover.summary.id}")) for cover in reach.covers if not cover.exempt]
+    held = sum(tokens for _, tokens in counted)
+    out: list[Cover] = []
+    for cover, tokens in counted:
+        if reach.summary_most is None or held <= reach.summary_most:
+            break
+        if not cover.stays:
+            out.append(cover)
+            held -= tokens
+    return out
 
 
 class TurnByTurn(Sequence[Move]):
@@ -100,27 +117,27 @@ class TurnByTurn(Sequence[Move]):
         return self._last[place - len(self._indexes)]
 
 
-def _unpinned(history: History, start: int) -> Sequence[int]:
-    every = range(start, len(history.turns))
-    pinned = frozenset(index for index in history.pinned if index >= start)
-    return [index for index in every if index not in pinned] if pinned else every
+def _movable(layered: Layered, start: int) -> Sequence[int]:
+    """Return the indexes from `start` on of turns that may leave alone."""
+    every = range(start, len(layered.history.turns))
+    staying = frozenset(index for index in layered.pinned if index >= start)
+    if layered.held:
+        staying = staying.union(layered.held)
+    return [index for index in every if index not in staying] if staying else every
 
 
-def _oldest_first(
-    turns: Sequence[Turn],
-    start: int,
-    pinned: frozenset[int],
-    replaced: Sequence[tuple[SummaryRecord, Sequence[Turn]]],
-) -> list[Move]:
-    """Return one move for each raw unpinned turn and each summary, by sequence; a summary stands at coversTo."""
-    covered = {turn.id for _, run in replaced for turn in run}
-    entries = [(summary.covers_to, 0, f"summary/{summary.id}") for summary, _ in replaced]
-    entries += [
-        (turns[index].sequence, 1, f"turn/{turns[index].id}")
-        for index in range(start, len(turns))
-        if index not in pinned and turns[index].id not in covered
-    ]
-    return [Move("over_budget", (key,)) for _, _, key in sorted(entries)]
+def _oldest_first(layered: Layered, reach: Horizon, covers: Sequence[Cover]) -> list[Move]:
+    """Return one move for each raw movable turn and each of these summaries; a summary stands at its run's end."""
+    turns = layered.history.turns
+    entries = [(cover.high - 1, f"summary/{cover.summary.id}") for cover in covers]
+    runs = iter(reach.covers)
+    run = next(runs, None)
+    for index in _movable(layered, reach.start):
+        while run is not None and run.high <= index:
+            run = next(runs, None)
+        if run is None or index < run.low:
+            entries.append((index, f"turn/{turns[index].id}"))
+    return [Move("over_budget", (key,)) for _, key in sorted(entries)]
 
 
 def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> list[Passage]:
@@ -137,55 +154,65 @@ def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> lis
     return out
 
 
-def _summary_runs(layered: Layered, size: Size) -> tuple[list[tuple[SummaryRecord, list[Turn]]], dict[str, str]]:
-    """Pair each summary with the whole unpinned turns it stands for; say why one cannot be used."""
-    turns = layered.history.turns
-    pinned = frozenset(layered.history.pinned)
-    out: list[tuple[SummaryRecord, list[Turn]]] = []
-    unused: dict[str, str] = {}
-    for summary in layered.summaries:
-        inside = [
-            index for index, turn in enumerate(turns) if summary.covers_from <= turn.sequence <= summary.covers_to
-        ]
-        if not inside or any(index in pinned for index in inside):
-            unused[f"summary/{summary.id}"] = "not_needed"
-            continue
-        following = turns[inside[-1] + 1] if inside[-1] + 1 < len(turns) else layered.open_turn
-        run = [turns[index] for index in inside]
-        if following.messages[0].role != "user":  # it could not carry the state block (design.md §6)
-            unused[f"summary/{summary.id}"] = "summary_slot_missing"
-        elif size(f"summary/{summary.id}") >= sum(size(f"turn/{turn.id}") for turn in run):
-            unused[f"summary/{summary.id}"] = "no_gain"
-        else:
-            out.append((summary, run))
-    return out, unused
-
-
 def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int) -> Selection:
     """Return the selection after the first `made` moves."""
     gone: set[str] = set()
     come: set[str] = set()
-    begin = steps.gone_through
+    runs: list[tuple[int, int]] = []
+    begin = steps.reach.gone_through
     for move in steps.moves[:made]:
         gone.update(move.leaves)
         come.update(move.comes)
         begin = max(begin, move.through)
+        if move.comes:
+            runs.append(move.run)
     turns = layered.history.turns
     cited = tuple(entry for entry in passages if f"passage/{entry.citation_id}" not in gone)
-    pins = [turns[index] for index in layered.history.pinned if index < begin]
-    if not layered.summaries:
-        whole = [*pins, *turns[begin:]]
-        if gone:
-            whole = [turn for turn in whole if f"turn/{turn.id}" not in gone]
+    older = layered.older_staying(begin)
+    if not runs:
+        whole = [*(turns[index] for index in older), *turns[begin:]]
+    else:
+        whole = [turns[index] for index in outside(runs, older, begin, len(turns))]
+    if gone:
+        whole = [turn for turn in whole if f"turn/{turn.id}" not in gone]
+    if layered.plain:
         return Selection(tuple(whole), cited)
-    indexes = [*(index for index in layered.history.pinned if index < begin), *range(begin, len(turns))]
-    entries: list[tuple[int, int, Turn | SummaryRecord]] = [
-        (turns[index].sequence, 1, turns[index]) for index in indexes if f"turn/{turns[index].id}" not in gone
-    ]
-    entries += [
-        (entry.covers_to, 0, entry)
-        for entry in layered.summaries
-        if f"summary/{entry.id}" in come and f"summary/{entry.id}" not in gone
-    ]
-    entries.sort(key=lambda entry: entry[:2])
-    return Selection(tuple(entry for _, _, entry in entries), cited)
+    shown = [cover for cover in steps.reach.covers if f"summary/{cover.summary.id}" in come - gone]
+    missing = layered.notice and _misses(layered, whole, shown)
+    return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing)
+
+
+def outside(runs: Iterable[tuple[int, int]], older: Iterable[int], begin: int, end: int) -> Iterator[int]:
+    """Yield the older indexes and those from `begin` to `end` that lie in none of the runs; runs are not read."""
+    ordered = sorted(runs)
+    yield from (index for index in older if not any(low <= index < high for low, high in ordered))
+    at = begin
+    for low, high in ordered:
+        yield from range(at, max(at, low))
+        at = max(at, high)
+    yield from range(at, end)
+
+
+def _in_order(whole: Sequence[Turn], shown: Sequence[Cover]) -> tuple[Turn | SummaryRecord, ...]:
+    entries: list[Turn | SummaryRecord] = []
+    waiting = list(reversed(shown))
+    for turn in whole:
+        while waiting and waiting[-1].summary.covers_to < turn.sequence:
+            entries.append(waiting.pop().summary)
+        entries.append(turn)
+    return (*entries, *(cover.summary for cover in reversed(waiting)))
+
+
+def carried(layered: Layered, whole: Iterable[Turn]) -> tuple[Constraint, ...]:
+    """Return the constraints whose turn is not among these raw ones, the request's own turn apart."""
+    if not layered.constraints:
+        return ()
+    raw = {turn.id for turn in whole}
+    raw.add(layered.open_turn.id)
+    return tuple(entry for entry in layered.constraints if entry.text is not None and entry.turn_id not in raw)
+
+
+def _misses(layered: Layered, whole: Sequence[Turn], shown: Sequence[Cover]) -> bool:
+    """Tell whether a turn is neither raw nor covered by a summary that is shown."""
+    covered = sum(cover.high - cover.low for cover in shown)
+    return len(whole) + covered < len(layered.history.turns)

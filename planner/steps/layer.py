@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from planner.values.passage import Passage
 from planner.values.request import PlanRequest
-from planner.values.rung import Block, BlockKind, History, Layered
-from planner.values.summary import SummaryRecord
+from planner.values.rung import Block, BlockKind, History, Layered, with_tail
 from planner.values.turn import Turn
 
 
-def layer(request: PlanRequest, history: History, summaries: tuple[SummaryRecord, ...] = ()) -> Layered:
-    """Put the parts of a request in their places. `summaries` are current ones, by coverage."""
+def layer(request: PlanRequest, history: History) -> Layered:
+    """Put the parts of a request in their places."""
+    options = request.options
     return Layered(
         policy=request.policy,
         data_scope=request.data_scope,
@@ -19,8 +19,11 @@ def layer(request: PlanRequest, history: History, summaries: tuple[SummaryRecord
         request=request.request,
         preferences=request.preferences,
         history=history,
-        summaries=tuple(sorted(summaries, key=lambda summary: summary.covers_to)),
+        summaries=history.summaries,
         passages=tuple(sorted(request.passages, key=_passage_order)),
+        pinned=with_tail(history, options.tail_turns),
+        held=history.held if options.allow_history_eviction else range(len(history.turns)),
+        notice=options.history_notice == "prompt",
     )
 
 
@@ -41,6 +44,7 @@ def blocks(layered: Layered) -> list[Block]:
     if layered.output_schema is not None:
         out.append(Block(f"schema/{layered.output_schema.id}", "immutable_policy"))
     out += [Block(f"tool/{tool.id}", "immutable_policy") for tool in layered.tools]
+    out += [Block(f"constraint/{entry.id}", "immutable_policy") for entry in layered.constraints]
     out += [Block(f"preference/{item.id}", "required_request") for item in layered.preferences]
     out += [Block(f"parameter/{item.id}", "required_request") for item in layered.request.required_parameters]
     out += [Block(f"turn/{turn.id}", turn_kind(turn), turn.sequence) for turn in layered.history.turns]

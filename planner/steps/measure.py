@@ -10,6 +10,7 @@ from typing import Any
 from planner.encoding.encoder import Encoder, Encoding
 from planner.steps.explain import Problem, explain_loss, explain_raise
 from planner.steps.frame import Framed, Framer, carried_framing
+from planner.steps.frame_blocks import NOTICE
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Framing
 from planner.steps.splice import FrozenStore, Splicer, make_splicer
@@ -137,6 +138,8 @@ class Measurer:
             total += self._alone([json.dumps(layered.output_schema.schema, ensure_ascii=False)])
         total += self._alone([json.dumps(tool.declaration, ensure_ascii=False) for tool in layered.tools])
         total += self._alone([passage.text for passage in selection.passages])
+        total += self._alone([entry.text or "" for entry in selection.constraints])
+        total += self._alone([NOTICE] if selection.notice else [])
         for entry in (*selection.history, layered.open_turn):
             total += self.entry_text_tokens(entry)
         return total

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from planner.steps.ladder import carried
 from planner.steps.measure import Measured, Measurer
 from planner.values.bundle import Manifest
 from planner.values.plan import Advice
-from planner.values.rung import Selection
 from planner.values.window import Window
 
 
@@ -23,9 +23,13 @@ class Overflow:
 
 
 def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manifest) -> Overflow:
-    """Tell which part alone is too large: policy, tools and request; the open turn; or protected turns."""
-    room = window.budget
-    alone = Selection(history=(), passages=())
+    """Tell which part alone is too large.
+
+    Policy with carried constraints, tools and request; the open turn; protected turns; or raw history that nothing
+    may stand for: a named tail, eviction forbidden, constraints without a text, open items no summary echoes.
+    """
+    room, layered = window.budget, measurer.layered
+    alone = replace(last.selection, history=(), passages=())
     request_only = measurer.first_message_only().measure(alone)
     open_turn = measurer.measure(alone)
     if request_only.tokens > room:
@@ -33,7 +37,15 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
     elif open_turn.tokens > room:
         reason, found = "open_turn_overflow", open_turn
     else:
+        protected = tuple(layered.history.turns[index] for index in layered.history.pinned)
         reason, found = "protected_history_overflow", last
+        if len(protected) < len(last.selection.history):
+            kept = replace(alone, history=protected, constraints=carried(layered, protected))
+            only_protected = measurer.measure(kept)
+            if only_protected.tokens <= room:
+                reason = "raw_history_overflow"
+            else:
+                found = only_protected
     missing = found.tokens - room
     need = found.tokens + window.reserved + window.margin
     context = manifest.context_tokens
@@ -52,6 +64,11 @@ _NOTES = {
     "context_policy_overflow": ("narrow the task", "use a larger approved tier"),
     "open_turn_overflow": ("close the turn at a safe point", "page or shorten tool results"),
     "protected_history_overflow": ("resolve pending items",),
+    "raw_history_overflow": (
+        "pause the call until open items are resolved",
+        "narrow the task, or lower the tail by hand",
+        "compact again, more conservatively",
+    ),
 }
 
 

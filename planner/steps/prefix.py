@@ -51,6 +51,8 @@ def _broken_by(previous: Previous, common: int, planned: int, assembled: Assembl
     section = assembled.labels[changed].section
     if changed.startswith("summary/"):
         return "summary_changed"
+    if changed.startswith("constraint/") and previous.first_kept_turn_id in (None, first_kept):
+        return "policy_changed"
     if section == "policy":
         return "policy_changed"
     if section == "tool":

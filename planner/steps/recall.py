@@ -1,27 +1,116 @@
-"""Which turns count: order by sequence, states obeyed, the request's own turn set apart (design.md §2)."""
+"""Which turns count, which summaries and constraints are in force, and the request's own turn (design.md §2)."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from typing import overload
 
+from planner.steps.recall_summaries import Judged, judge, refuse_unused, use_of, use_of_stale, without_overlaps
+from planner.values.check_summary import SummaryFrame
+from planner.values.constraint import Constraint
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
+from planner.values.relations import NO_RELATIONS, Relations, relates, relations
 from planner.values.request import CurrentRequest, PlanRequest
 from planner.values.rung import History
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Message, Turn
+from planner.values.view import View
 
 REQUEST_TURN = "request"
 
 
-def recall(request: PlanRequest) -> History:
-    """Return the history of a request whose turns came with it.
+def recall(request: PlanRequest, *, revoked: frozenset[str] = frozenset()) -> History:
+    """Return the history of a request whose turns came with it, summaries verified by full recomputation.
 
-    Refuses nothing_to_answer where no open turn waits for an answer.
+    revoked  citation ids that may not be used any more; a summary that rests on one is stale (X39).
+    Refuses nothing_to_answer where no open turn waits for an answer, invalid-summary and stale-source where the
+    request asks for it, raw_history_overflow where a constraint can stand nowhere.
     """
-    return assemble_history(sorted(request.turns, key=lambda turn: turn.sequence), request.request)
+    ordered = sorted(request.turns, key=lambda turn: turn.sequence)
+    found = relations(filter(relates, ordered))
+
+    def inside(record: SummaryRecord) -> Sequence[Turn]:
+        low = bisect_left(ordered, record.covers_from, key=_sequence)
+        return ordered[low : bisect_right(ordered, record.covers_to, key=_sequence)]
+
+    history = assemble_history(ordered, request.request, found)
+    judged = judge(request.summaries, summary_frame(request, found.constraints, revoked), inside)
+    return with_facts(history, found.constraints, judged, request.request)
 
 
-def assemble_history(ordered: Sequence[Turn], request: CurrentRequest) -> History:
+def recall_view(request: PlanRequest, view: View, *, revoked: frozenset[str] = frozenset()) -> History:
+    """Return the history of a view that was verified where it is kept; turns are read only where needed.
+
+    The request's own turns and summaries play no part. Refuses as `recall` does.
+    """
+    opened = [view.turns[index] for index in view.pinned if view.turns[index].state == "open"]
+    last = view.turns[-1].sequence if view.turns else 0
+    own = own_turn(opened, request.request, last, _Taken(view))
+    history = History(view.turns, tuple(view.pinned), own, view.hidden)
+    history = without_own(history, opened, view.held, view.withdrawing)
+    current, unused = without_overlaps(record for record in view.summaries if revoked.isdisjoint(record.citation_ids))
+    revoking = [
+        use_of(record, "stale-source", "citation_revoked", sorted(revoked.intersection(record.citation_ids))[:1])
+        for record in view.summaries
+        if not revoked.isdisjoint(record.citation_ids)
+    ]
+    unused = (*map(use_of_stale, view.stale), *revoking, *unused)
+    return with_facts(history, view.constraints, Judged(current, unused), request.request)
+
+
+def asked_turns(request: PlanRequest, view: View) -> tuple[Turn | None, Turn | None]:
+    """Return the turn that the request names, a bare one where it is not open, and the newest open turn."""
+    opened = [view.turns[index] for index in view.pinned if view.turns[index].state == "open"]
+    name = request.request.turn_id
+    named = next((turn for turn in opened if turn.id == name), None)
+    if named is None and name is not None and name in _Taken(view):
+        named = Turn(name, 0, "completed", ())
+    return named, max((turn for turn in opened if turn.messages), key=_sequence, default=None)
+
+
+class _Taken:
+    """The ids of a view's turns, looked up only where a question asks."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def __contains__(self, turn_id: object) -> bool:
+        hidden = any(entry.id == f"turn/{turn_id}" for entry in self.view.hidden)
+        find = getattr(self.view.turns, "index_of", None)
+        if find is not None:
+            return hidden or find(turn_id) is not None
+        return hidden or any(turn.id == turn_id for turn in self.view.turns)
+
+
+def summary_frame(
+    request: PlanRequest, constraints: tuple[Constraint, ...], revoked: frozenset[str] = frozenset()
+) -> SummaryFrame:
+    """Return what the summaries of a request are judged against."""
+    return SummaryFrame(
+        request.conversation_id, request.generation, request.policy_version, constraints=constraints,
+        revoked_citation_ids=revoked,
+    )  # fmt: skip
+
+
+def with_facts(
+    history: History, constraints: tuple[Constraint, ...], judged: Judged, request: CurrentRequest
+) -> History:
+    """Return the history with the constraints in force and its summaries. Refuses as `recall` does."""
+    if not constraints and not judged.current and not judged.unused:
+        return history
+    hidden = {entry.id for entry in history.left_out}
+    lost = [entry.id for entry in constraints if entry.text is None and f"turn/{entry.turn_id}" in hidden]
+    if lost:  # its turn is never shown and it has no words of its own
+        raise RefusalSignal("raw_history_overflow", f"constraint {lost[0]} of a cancelled turn has no text")
+    if request.on_invalid_summary == "refuse":
+        refuse_unused(judged.unused)
+    return replace(history, constraints=constraints, summaries=judged.current, unused=judged.unused)
+
+
+def assemble_history(ordered: Sequence[Turn], request: CurrentRequest, found: Relations = NO_RELATIONS) -> History:
     """Sort turns already ordered by sequence into history, pins and the request's own turn."""
     turns: list[Turn] = []
     pinned: list[int] = []
@@ -37,11 +126,55 @@ def assemble_history(ordered: Sequence[Turn], request: CurrentRequest) -> Histor
                 pinned.append(len(turns))
             turns.append(turn)
     own = own_turn(opened, request, turns[-1].sequence if turns else 0, {turn.id for turn in ordered})
-    if any(turn.id == own.id for turn in opened):
-        place = next(index for index, turn in enumerate(turns) if turn.id == own.id)
-        del turns[place]
-        pinned = [index - (index > place) for index in pinned if index != place]
-    return History(turns, tuple(pinned), own, tuple(left_out))
+    held = [index for index, turn in enumerate(turns) if turn.id in found.held] if found.held else ()
+    withdrawing = [at for at, turn in enumerate(turns) if turn.id in found.withdrawing] if found.withdrawing else ()
+    return without_own(History(turns, tuple(pinned), own, tuple(left_out)), opened, held, withdrawing)
+
+
+def without_own(
+    history: History, opened: Sequence[Turn], held: Sequence[int] = (), withdrawing: Sequence[int] = ()
+) -> History:
+    """Return the history without the request's own turn among its turns; indexes after it move down."""
+    own, turns = history.open_turn, history.turns
+    if not any(turn.id == own.id for turn in opened):
+        return replace(history, held=tuple(held), withdrawing=tuple(withdrawing)) if held or withdrawing else history
+    place = bisect_left(turns, own.sequence, key=_sequence)
+
+    def moved(indexes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(index - (index > place) for index in indexes if index != place)
+
+    if not isinstance(turns, list):
+        left: Sequence[Turn] = _Without(turns, place)
+    else:
+        left = [*turns[:place], *turns[place + 1 :]] if place + 1 < len(turns) else turns[:place]
+    return replace(
+        history, turns=left, pinned=moved(history.pinned), held=moved(held),
+        withdrawing=moved(withdrawing),
+    )  # fmt: skip
+
+
+def _sequence(turn: Turn) -> int:
+    return turn.sequence
+
+
+class _Without(Sequence[Turn]):
+    """Turns less the one at `place`; nothing is read before it is asked for."""
+
+    def __init__(self, turns: Sequence[Turn], place: int) -> None:
+        self._turns, self._place = turns, place
+
+    def __len__(self) -> int:
+        return len(self._turns) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> Turn: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Turn]: ...
+    def __getitem__(self, at: int | slice) -> Turn | list[Turn]:
+        if isinstance(at, slice):
+            return [self[index] for index in range(len(self))[at]]
+        index = range(len(self))[at]
+        return self._turns[index + (index >= self._place)]
 
 
 def own_turn(opened: Iterable[Turn], request: CurrentRequest, last_sequence: int, taken: Container[str]) -> Turn:

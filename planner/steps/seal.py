@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.encoding.assemble import Assembled
 from planner.steps.fit import Fitted
 from planner.steps.frame import Framed
+from planner.steps.frame_blocks import NOTICE_KEY
 from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.bundle import Manifest
@@ -23,9 +24,9 @@ from planner.values.digest import (
 )
 from planner.values.plan import FileItem
 from planner.values.reasons import outcome_of
-from planner.values.receipt import ConcessionUse, HistoryReduced, Receipt, Removal
+from planner.values.receipt import ConcessionUse, Receipt
 from planner.values.request import PlanRequest
-from planner.values.rung import History, Ladder, Layered
+from planner.values.rung import Layered
 from planner.values.summary import SummaryRecord
 
 
@@ -80,87 +81,6 @@ def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, reso
     return replace(receipt, flags=resolved.flags, defaults=resolved.defaults)
 
 
-def removals(layered: Layered, steps: Ladder, fitted: Fitted) -> tuple[tuple[Removal, ...], HistoryReduced | None]:
-    """List everything of the request that is not in the prompt, once, turns as ranges (R147).
-
-    Also says how many turns of the history are missing and over which sequences, None where none is.
-    """
-    history = layered.history
-    reasons: dict[str, str] = {}
-    begin = steps.gone_through
-    older = "over_budget"
-    for number, move in enumerate(steps.moves[: fitted.moves_made]):
-        reason = fitted.beyond if fitted.needed is not None and number >= fitted.needed else move.reason
-        older = reason if move.through else older
-        begin = max(begin, move.through)
-        reasons.update(dict.fromkeys(move.leaves, reason))
-    shown = fitted.measured.selection.history
-    kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}
-    ranges = _missing_turns(history, (steps.gone_through, begin, older), kept, reasons)
-    out = [*history.left_out, *steps.gone]
-    for low, high, reason in ranges:
-        first, last = f"turn/{history.turns[low].id}", f"turn/{history.turns[high - 1].id}"
-        out.append(Removal(first, reason, last if high - low > 1 else None, high - low))
-    if not layered.summaries and not layered.passages:
-        return tuple(out), _reduced(history, ranges)
-    items = [f"summary/{summary.id}" for summary in layered.summaries]
-    items += [f"passage/{passage.citation_id}" for passage in layered.passages]
-    present = {f"summary/{entry.id}" for entry in shown if isinstance(entry, SummaryRecord)}
-    present |= {f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages}
-    present |= {entry.id for entry in steps.gone}
-    reasons = {**steps.unused, **reasons}
-    out += [
-        Removal(key, reasons.get(key, "not_needed" if key.startswith("summary/") else "over_budget"))
-        for key in items
-        if key not in present
-    ]
-    return tuple(out), _reduced(history, ranges)
-
-
-def _missing_turns(
-    history: History, old: tuple[int, int, str], kept: set[str], reasons: Mapping[str, str]
-) -> list[tuple[int, int, str]]:
-    """Return (start, stop, reason) of every stretch of turns that left; an old stretch costs its pins only."""
-    found: list[tuple[int, int, str]] = []
-    gone_through, begin, older = old
-
-    def add(low: int, high: int, reason: str) -> None:
-        if high <= low:
-            return
-        if found and found[-1][1] == low and found[-1][2] == reason:
-            found[-1] = (found[-1][0], high, reason)
-        else:
-            found.append((low, high, reason))
-
-    def between_pins(low: int, high: int, reason: str) -> None:
-        for pin in history.pinned:
-            if low <= pin < high:
-                add(low, pin, reason)
-                low = pin + 1
-        add(low, high, reason)
-
-    if gone_through:
-        between_pins(0, gone_through - 1, "beyond_too_large")
-        add(gone_through - 1, gone_through, "too_large")
-    between_pins(gone_through, begin, older)
-    for index in range(begin, len(history.turns)):
-        turn_id = history.turns[index].id
-        if turn_id not in kept:
-            add(index, index + 1, reasons.get(f"turn/{turn_id}", "over_budget"))
-    return found
-
-
-def _reduced(history: History, ranges: Sequence[tuple[int, int, str]]) -> HistoryReduced | None:
-    lost = [(low, high) for low, high, reason in ranges if reason != "replaced_by_summary"]
-    if not lost:
-        return None
-    turns = history.turns
-    return HistoryReduced(
-        removed=sum(high - low for low, high in lost),
-        ranges=tuple((turns[low].sequence, turns[high - 1].sequence) for low, high in lost),
-    )
-
-
 def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...]:
     """List what is in the prompt, in the order of the parts."""
     out = [f"policy/{item.id}" for item in layered.policy]
@@ -168,7 +88,11 @@ def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...
     if layered.output_schema is not None:
         out.append(f"schema/{layered.output_schema.id}")
     out += [f"tool/{tool.id}" for tool in layered.tools]
-    history = fitted.measured.selection.history
+    selection = fitted.measured.selection
+    history = selection.history
+    out += [f"constraint/{entry.id}" for entry in selection.constraints]
+    if selection.notice:
+        out.append(NOTICE_KEY)
     if layered.summaries:
         out += [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}" for entry in history]
     else:
@@ -246,6 +170,8 @@ _FILE_LAYERS = {
     "preference": "required_request",
     "parameter": "required_request",
     "passage": "evictable",
+    "constraint": "immutable_policy",
+    "notice": "summarizable",
 }
 
 
@@ -257,3 +183,23 @@ def file_items(fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[F
             key = f"summary/{entry.id}"
             moving[key] = (key, "summarizable", entry.covers_to)
     return tuple(moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept)
+
+
+def carriers(layered: Layered, fitted: Fitted) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return which kept items carry live constraints: raw turns, summaries and the constraints' own texts (X24)."""
+    if not layered.constraints:
+        return ()
+    of_turn: dict[str, list[str]] = {}
+    for one in layered.constraints:
+        of_turn.setdefault(one.turn_id, []).append(one.id)
+    live = {entry.id for entry in layered.constraints}
+    out: list[tuple[str, tuple[str, ...]]] = []
+    selection = fitted.measured.selection
+    for entry in (*selection.history, layered.open_turn):
+        if isinstance(entry, SummaryRecord):
+            ids = tuple(name for name in entry.required_constraint_ids if name in live)
+            out += [(f"summary/{entry.id}", ids)] if ids else []
+        elif entry.id in of_turn:
+            out.append((f"turn/{entry.id}", tuple(of_turn[entry.id])))
+    out += [(f"constraint/{one.id}", (one.id,)) for one in selection.constraints]
+    return tuple(out)

@@ -13,18 +13,22 @@ from dataclasses import dataclass, field
 from planner.encoding.encoder import Encoding
 from planner.encoding.spliced import request_begins_with
 from planner.steps.frame import Framed
-from planner.steps.frame_blocks import citation_area, state_block
-from planner.steps.measure import Measured, Measurer, turn_texts
-from planner.values.prompt import Leaf
-from planner.values.reasons import RefusalSignal
-from planner.values.rung import Selection
-from planner.values.summary import SummaryRecord
+from planner.steps.frame_blocks import (
+    CONSTRAINTS_LABEL,
+    NOTICE,
+    citation_area,
+    plain_text,
+    state_block,
+    state_frame,
+    state_lines,
+)
+from planner.steps.measure import Measured, Measurer
+from planner.values.rung import Cover, Selection
 from planner.values.turn import Turn
 
 TOLERANCE_TOKENS = 8
 BEYOND = 1 << 40
 """Stands for items that are known not to fit; no sum with it is ever within a room."""
-_CHARACTERS_A_TOKEN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,63 +59,10 @@ class Sizes:
         self.measurer = measurer
         self.store = store
         self.base: TurnSize | None = None
-        self.rungs: dict[tuple[tuple[str, ...], tuple[str, ...]], Measured] = {}
+        self.rungs: dict[RungKey, Measured] = {}
         self._passages: dict[str, int] = {}
-        self._summaries: dict[str, int] = {}
-
-    def horizon(self, room: int, byte_limit: int | None) -> tuple[int, int]:
-        """Return (start, gone_through): the oldest turn that could fit, and where too large ones end.
-
-        Refuses input_too_large where a turn that may not leave has more bytes than could ever fit.
-        """
-        history = self.measurer.layered.history
-        turns, pinned = history.turns, frozenset(history.pinned)
-        if self.measurer.layered.summaries:
-            room = BEYOND  # a summary may stand for turns of any age
-        index = len(turns)
-        total = 0
-        gone_through = 0
-        known = self.store.turns
-        splicer = self.measurer.splicer
-        always = len(turns) - (splicer.depth if splicer is not None else 0)
-        while index > 0 and total <= room + TOLERANCE_TOKENS:
-            batch: list[Turn] = []
-            characters = 0
-            allowance = max(_CHARACTERS_A_TOKEN * (room - total), 4_096)
-            while index > 0 and characters < allowance:
-                turn = turns[index - 1]
-                size = known.get(turn.id)
-                if size is not None and index <= always:
-                    if batch:
-                        break
-                    index -= 1
-                    total += size.tokens
-                    if total > room + TOLERANCE_TOKENS:
-                        break
-                    continue
-                if byte_limit is not None and too_many_bytes(turn, byte_limit):
-                    if index - 1 in pinned:
-                        raise RefusalSignal("input_too_large", f"turn {turn.id}")
-                    gone_through = index
-                    break
-                characters += sum(map(len, turn_texts(turn))) + 64
-                batch.append(turn)
-                index -= 1
-            if batch:
-                self.learn(batch[::-1])
-                total += sum(map(self.rendered, batch))
-            if gone_through:
-                index = gone_through
-                break
-        for pin in history.pinned:
-            turn = turns[pin]
-            if pin < index and turn.id not in self.store.turns:
-                if byte_limit is not None and too_many_bytes(turn, byte_limit):
-                    raise RefusalSignal("input_too_large", f"turn {turn.id}")
-                self.learn([turn])
-        if self.base is None:
-            self.learn([])
-        return index, gone_through
+        self._stated: dict[str, int] = {}
+        self._frames: tuple[int, int, int] | None = None
 
     def learn(self, turns: Sequence[Turn]) -> None:
         """Find the sizes of turns, and of everything that is not history, by one render if it goes."""
@@ -187,8 +138,11 @@ class Sizes:
 
     def refresh(self, measured: Measured) -> None:
         """Take the sizes of a rung just measured; its first turn may hold more than its own (a folded policy)."""
-        if measured.problem is not None or measured.encoding is None:
+        selection = measured.selection
+        if measured.problem is not None or measured.encoding is None or selection.has_head:
             return
+        if not all(isinstance(entry, Turn) for entry in selection.history):
+            return  # a state block would be counted with the turn before it
         kept = [entry for entry in measured.selection.history if isinstance(entry, Turn)]
         for turn_id, tokens in self._slices(kept, measured.encoding):
             if kept and turn_id != kept[0].id:
@@ -211,23 +165,21 @@ class Sizes:
         return self.store.turns[turn.id].rendered is None
 
     def item(self, key: str) -> int:
-        """Return the size of a turn, passage or summary by `kind/id`."""
+        """Return the size of a turn, a passage, or a line of a state block by `kind/id`."""
         kind, _, item_id = key.partition("/")
         if kind == "turn":
             size = self.store.turns.get(item_id)
             return BEYOND if size is None else size.tokens
         if kind == "passage":
             return self._passage(item_id)
-        return self._summary(item_id)
+        return self._line(key, kind, item_id)
 
     def _passage(self, citation_id: str) -> int:
         known = self._passages.get(citation_id)
         if known is None:
             measurer = self.measurer
             passage = next(p for p in measurer.layered.passages if p.citation_id == citation_id)
-            pieces = citation_area([passage])[1:-1]
-            text = "".join(piece.text if isinstance(piece, Leaf) else piece for piece in pieces)
-            known = self._passages[citation_id] = measurer.encoder.alone(text, measurer.counters)
+            known = self._passages[citation_id] = self.alone(plain_text(citation_area([passage])[1:-1]))
         return known
 
     def area(self) -> int:
@@ -236,29 +188,62 @@ class Sizes:
         if not measurer.layered.passages:
             return 0
         pieces = citation_area(measurer.layered.passages[:1])
-        frame = str(pieces[0]) + str(pieces[-1])
-        return measurer.encoder.alone(frame, measurer.counters)
+        return self.alone(str(pieces[0]) + str(pieces[-1]))
 
-    def _summary(self, summary_id: str) -> int:
-        known = self._summaries.get(summary_id)
+    def alone(self, text: str) -> int:
+        """Return how many tokens a text has by itself."""
+        return self.measurer.encoder.alone(text, self.measurer.counters)
+
+    def _line(self, key: str, kind: str, item_id: str) -> int:
+        """Return the size of one entry of a state block, without fence, label of the constraints and wording."""
+        known = self._stated.get(key)
         if known is None:
-            measurer = self.measurer
-            summary = next(s for s in measurer.layered.summaries if s.id == summary_id)
-            text = state_text(summary)
-            known = self._summaries[summary_id] = measurer.encoder.alone(text, measurer.counters)
+            layered = self.measurer.layered
+            if kind == "summary":
+                pieces = state_lines([next(one for one in layered.summaries if one.id == item_id)])
+            elif kind == "constraint":
+                pieces = state_lines((), [next(one for one in layered.constraints if one.id == item_id)])[1:]
+            else:
+                pieces = [f"{NOTICE}\n"]
+            known = self._stated[key] = self.alone(plain_text(pieces))
         return known
 
+    def frames(self) -> tuple[int, int, int]:
+        """Return the sizes of the first state block's frame, of a later one's, and of the constraints' label."""
+        if self._frames is None:
+            first, later = ("".join(state_frame(first=first)) for first in (True, False))
+            self._frames = (self.alone(first), self.alone(later), self.alone(f"{CONSTRAINTS_LABEL}\n"))
+        return self._frames
 
-def state_text(summary: SummaryRecord) -> str:
-    """Return the text of a state block that holds one summary."""
-    pieces = state_block([summary])
-    return "".join(piece.text if isinstance(piece, Leaf) else piece for piece in pieces)
+    def fixed_texts(self) -> int:
+        """Return the tokens of everything that is not history, each text alone: the same in every plan."""
+        return self.measurer.text_tokens(Selection(history=()))
+
+    def saves(self, cover: Cover, byte_limit: int | None) -> bool:
+        """Tell whether a summary's block has fewer tokens than the texts of its turns (X42).
+
+        Texts are counted alone, so that the answer depends on nothing beside them; few turns are read.
+        """
+        block = self.alone(plain_text(state_block([cover.summary])))
+        turns, held = self.measurer.layered.history.turns, 0
+        for index in range(cover.high - 1, cover.low - 1, -1):
+            turn = turns[index]
+            if byte_limit is not None and too_many_bytes(turn, byte_limit):
+                return True
+            held += self.measurer.entry_text_tokens(turn)
+            if held > block:
+                return True
+        return False
 
 
-def rung_key(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+RungKey = tuple[tuple[str, ...], tuple[str, ...], int, bool]
+
+
+def rung_key(selection: Selection) -> RungKey:
     """Return what tells one rung from another."""
     history = tuple(entry.id for entry in selection.history)
-    return history, tuple(passage.citation_id for passage in selection.passages)
+    cited = tuple(passage.citation_id for passage in selection.passages)
+    return history, cited, len(selection.constraints), selection.notice
 
 
 def too_many_bytes(turn: Turn, byte_limit: int) -> bool:

@@ -36,10 +36,12 @@ class Splicer:
     def tail_of(self, selection: Selection, layered: Layered, framer: Framer) -> Selection | None:
         """Return what must be rendered of a rung, None where it cannot be spliced.
 
-        A rung can be where it is a plain suffix of the history, each turn is ordinary, and all but the last
-        `depth` turns are known.
+        A rung can be where it is a plain suffix of the history without a state block at its head, each turn is
+        ordinary, and all but the last `depth` turns are known.
         """
         history = selection.history
+        if selection.has_head or (layered.summaries and not all(isinstance(entry, Turn) for entry in history)):
+            return None
         turns = layered.history.turns
         if len(history) <= self.depth or len(history) > len(turns):
             return None
@@ -70,7 +72,7 @@ class Splicer:
     def learn(self, selection: Selection, assembled: Assembled, framer: Framer) -> None:
         """Keep the ids of a rung that was rendered whole, where each turn is an ordinary one."""
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
-        if len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
+        if selection.has_head or len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
             return
         if not all(ordinary(framer.turn(entry)) for entry in entries):
             return

@@ -12,6 +12,7 @@ from planner.values.check_frame import check_frame
 from planner.values.check_turn import check_turn
 from planner.values.field_rules import invalid
 from planner.values.reasons import RefusalSignal
+from planner.values.relations import check_relations
 from planner.values.request import PlanRequest
 from planner.values.turn import Turn
 
@@ -32,7 +33,7 @@ def check_request(request: PlanRequest) -> None:
 
 
 def check_turns(turns: Sequence[Turn]) -> None:
-    """Check every turn, and that turn ids, message ids and sequences occur once (R13); any order will do."""
+    """Check every turn, that ids and sequences occur once (R13), and withdrawals (X56); any order will do."""
     if type(turns) is not tuple:
         invalid("$.turns", "expected a tuple")
     message_ids: set[str] = set()
@@ -47,6 +48,9 @@ def check_turns(turns: Sequence[Turn]) -> None:
             invalid(f"{path}.sequence", "is used by another turn")
         turn_ids.add(turn.id)
         sequences.add(turn.sequence)
+    if any(turn.supersedes for turn in turns):
+        placed = ((f"$.turns[{index}]", turn) for index, turn in enumerate(turns))
+        check_relations(sorted(placed, key=lambda entry: entry[1].sequence))
 
 
 def check_question(request: PlanRequest, named: Turn | None, newest: Turn | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from planner.values.check_record import check_summaries
 from planner.values.field_rules import (
     ID_RULE,
     VERSION_RULE,
@@ -25,11 +26,15 @@ from planner.values.request import (
     OutputSchema,
     PlanRequest,
     Previous,
+    SectionBounds,
+    Sections,
     TextItem,
     Tool,
 )
 
 _MODES = get_args(Mode)
+_RISKS = (None, "low", "high")
+_BOOL_RULE = "expected true or false"
 _TUPLE_RULE = "expected a tuple"
 _WHOLE_RULE = "expected a whole number, 0 or more"
 
@@ -65,6 +70,8 @@ def check_frame(request: PlanRequest, passed: PlanRequest | None = None) -> None
     if known is None or known.output_schema is not request.output_schema:
         _check_schema(request.output_schema)
     _check_passages(request.passages)
+    if known is None or known.summaries is not request.summaries:
+        check_summaries(request.summaries, "$.summaries")
     _check_current(request.request)
     _check_previous(request.previous)
     _check_json_object(request.template_options, "$.templateOptions")
@@ -186,6 +193,10 @@ def _check_current(current: CurrentRequest) -> None:
     if problem:
         invalid("$.request.text", problem)
     _check_text_items(current.required_parameters, "$.request.requiredParameters")
+    if current.risk not in _RISKS:
+        invalid("$.request.risk", "is not one of the risks")
+    if current.on_invalid_summary not in ("raw", "refuse"):
+        invalid("$.request.onInvalidSummary", "is not one of the ways")
 
 
 def _check_previous(previous: Previous | None) -> None:
@@ -196,6 +207,10 @@ def _check_previous(previous: Previous | None) -> None:
     for name, value in (("planId", previous.plan_id), ("firstKeptTurnId", previous.first_kept_turn_id)):
         if value is not None and not is_id(value):
             invalid(f"$.previous.{name}", ID_RULE)
+    if type(previous.summary_ids) is not tuple or not all(map(is_id, previous.summary_ids)):
+        invalid("$.previous.summaryIds", ID_RULE)
+    if type(previous.advice_fired) is not bool:
+        invalid("$.previous.adviceFired", _BOOL_RULE)
     for name, ids in (("ids", previous.ids), ("generatedIds", previous.generated_ids)):
         if ids is not None and not (type(ids) is tuple and all(type(one) is int for one in ids)):
             invalid(f"$.previous.{name}", "expected token ids")
@@ -213,8 +228,26 @@ def _check_options(options: Options) -> None:
             invalid(f"$.options.{name}", "expected a number above 0 and up to 1")
     if options.low_value_line is not None and not is_share(options.low_value_line):
         invalid("$.options.lowValueLine", "expected a finite number from 0 to 1")
-    if type(options.sticky) is not bool:
-        invalid("$.options.sticky", "expected true or false")
+    for name, flag in (("sticky", options.sticky), ("allowHistoryEviction", options.allow_history_eviction)):
+        if type(flag) is not bool:
+            invalid(f"$.options.{name}", _BOOL_RULE)
+    if options.tail_turns is not None and not is_whole(options.tail_turns, 1):
+        invalid("$.options.tailTurns", "expected a whole number, 1 or more")
+    if options.history_notice not in ("receipt", "prompt"):
+        invalid("$.options.historyNotice", "is not one of the places")
+    _check_sections(options.sections)
     known = type(options.concessions) is tuple and all(name in CONCESSIONS for name in options.concessions)
     if not known or len(set(options.concessions)) != len(options.concessions):
         invalid("$.options.concessions", "expected names of concessions, each once")
+
+
+def _check_sections(sections: Sections) -> None:
+    if type(sections) is not Sections:
+        invalid("$.options.sections", "expected a Sections")
+    for name in ("history", "summary", "retrieval"):
+        bounds = getattr(sections, name)
+        if type(bounds) is not SectionBounds:
+            invalid(f"$.options.sections.{name}", "expected a SectionBounds")
+        for end, value in (("min", bounds.min), ("max", bounds.max)):
+            if value is not None and not is_whole(value):
+                invalid(f"$.options.sections.{name}.{end}", _WHOLE_RULE)

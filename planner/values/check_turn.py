@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from planner.values.field_rules import ID_RULE, invalid, is_id, is_whole, json_problem, text_problem
-from planner.values.turn import Message, Part, ProtectionReason, Role, ToolCall, ToolResult, Turn, TurnState
+from planner.values.turn import (
+    Material,
+    Message,
+    MustPreserve,
+    OpenItem,
+    Part,
+    ProtectionReason,
+    Role,
+    ToolCall,
+    ToolResult,
+    Turn,
+    TurnState,
+)
 
 # Tuples, not sets: a value that cannot be hashed must be refused, not crash.
 _ROLES = get_args(Role)
 _STATES = get_args(TurnState)
 _REASONS = (None, *get_args(ProtectionReason))
+_MATERIALS = (None, *get_args(Material))
+_STATUSES = ("pending", "blocked", "done")
 
 
 def check_turn(turn: Turn, path: str, message_ids: set[str] | None = None) -> None:
@@ -40,8 +55,46 @@ def check_turn(turn: Turn, path: str, message_ids: set[str] | None = None) -> No
                 invalid(f"{path}.messages[{index}].id", "is used by another message")
             own_ids.add(message.id)
     _check_pairs(turn, path)
+    if turn.must_preserve or turn.supersedes or turn.open_items or turn.material is not None:
+        _check_relations(turn, path)
     if message_ids is not None:
         message_ids |= own_ids
+
+
+def _check_relations(turn: Turn, path: str) -> None:
+    """Check marks, withdrawals and items of a turn, each named once in it, and its material."""
+    for name, entries, kind in (
+        ("mustPreserve", turn.must_preserve, MustPreserve),
+        ("supersedes", turn.supersedes, str),
+        ("openItems", turn.open_items, OpenItem),
+    ):
+        if type(entries) is not tuple:
+            invalid(f"{path}.{name}", "expected a tuple")
+        for index, entry in enumerate(entries):
+            if type(entry) is not kind:
+                invalid(f"{path}.{name}[{index}]", f"expected a {kind.__name__}")
+    for index, mark in enumerate(turn.must_preserve):
+        _check_own(mark.constraint_id, [one.constraint_id for one in turn.must_preserve[:index]],
+                   f"{path}.mustPreserve[{index}].constraintId")  # fmt: skip
+        if mark.text is not None:
+            problem = text_problem(mark.text) or (None if mark.text.strip() else "is blank")
+            if problem:
+                invalid(f"{path}.mustPreserve[{index}].text", problem)
+    for index, name in enumerate(turn.supersedes):
+        _check_own(name, turn.supersedes[:index], f"{path}.supersedes[{index}]")
+    for index, item in enumerate(turn.open_items):
+        _check_own(item.id, [one.id for one in turn.open_items[:index]], f"{path}.openItems[{index}].id")
+        if item.status not in _STATUSES:
+            invalid(f"{path}.openItems[{index}].status", "is not one of the states of an item")
+    if turn.material not in _MATERIALS:
+        invalid(f"{path}.material", "is not one of the materials")
+
+
+def _check_own(value: str, before: Sequence[str], path: str) -> None:
+    if not is_id(value):
+        invalid(path, ID_RULE)
+    if value in before:
+        invalid(path, "is used twice")
 
 
 def _check_message(message: Message, turn_path: str, index: int) -> None:

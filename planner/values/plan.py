@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from planner.values.account import Account
 from planner.values.receipt import Receipt, Removal
@@ -40,13 +40,32 @@ class PlanFile:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionAdvice:
+    """Compaction is due: how full the usable input is, in tokens, and what it would cover (R169, X27).
+
+    `covers` are the sequences of the first and last turn of each run, `risk` is the request's, absent counts as high.
+    """
+
+    input_tokens: int
+    threshold_tokens: int
+    covers: tuple[tuple[int, int], ...]
+    risk: Literal["low", "high"] = "high"
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
-    """What would help, as data: tiers that would fit, what could be dropped, a concession to allow."""
+    """What would help, as data: tiers that would fit, what could be dropped, a concession to allow.
+
+    `compaction` is there once per crossing of its threshold; `advice_fired` is what the next request says as
+    `previous.adviceFired` (R169).
+    """
 
     tiers: tuple[str, ...] = ()
     droppable: tuple[str, ...] = ()
     concession: str | None = None
     notes: tuple[str, ...] = ()
+    compaction: CompactionAdvice | None = None
+    advice_fired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +73,8 @@ class Plan:
     """An accepted plan. `ids` is what the runtime gets, unchanged (R43).
 
     `prompt` is the text of the ids: always there from `Planner.plan`, None where a `Conversation` put the ids
-    of old turns together without rendering them again.
+    of old turns together without rendering them again. `constraint_ids` are the live constraints, `carriers` the kept
+    items that carry them, each with the ids it carries.
     """
 
     ids: array[int] = field(repr=False)
@@ -69,6 +89,8 @@ class Plan:
     spans: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     diagnostics: Mapping[str, int | str] = field(default_factory=dict, repr=False)
     file_items: tuple[FileItem, ...] = field(default=(), repr=False)
+    constraint_ids: tuple[str, ...] = ()
+    carriers: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -78,9 +100,10 @@ class Plan:
     @property
     def plan_file(self) -> PlanFile:
         """The plan as the structural gate reads it; items and reserve add up to the real prompt (R197, X23)."""
-        account = self.account
+        account, carried = self.account, dict(self.carriers)
         items = [
-            PlanFileItem(key, layer, account.items.get(key, 0), sequence) for key, layer, sequence in self.file_items
+            PlanFileItem(key, layer, account.items.get(key, 0), sequence, carried.get(key, ()))
+            for key, layer, sequence in self.file_items
         ]
         items.append(PlanFileItem("framing/framing", "framing", account.framing_tokens))
         ends = [key for entry in self.removed for key in (entry.id, entry.last_id) if key is not None]
@@ -89,7 +112,7 @@ class Plan:
             reserved_output_tokens=account.reserved_output_tokens,
             generation=self.receipt.generation,
             required_policy_ids=tuple(key for key in self.kept if key.startswith(("policy/", "scope/"))),
-            required_constraint_ids=(),
+            required_constraint_ids=self.constraint_ids,
             items=tuple(items),
             removed_ids=tuple(dict.fromkeys(ends)),
         )

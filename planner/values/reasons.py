@@ -28,10 +28,10 @@ def _refusals() -> tuple[Code, ...]:
     return (
         Code("invalid-input", "refusal", "The request breaks a rule of its format; the detail is a JSON path.",
              "Correct the field at that path."),
-        Code("invalid-summary", "refusal", "A summary breaks its gate and the request asked to be refused then.",
-             "Rebuild the summary, or plan with onInvalidSummary raw."),
-        Code("stale-source", "refusal", "A summary's sources changed and the request asked to be refused then.",
-             "Compact again."),
+        Code("invalid-summary", "refusal", "A summary breaks its gate; it is not used, and with onInvalidSummary "
+             "refuse the call is refused.", "Rebuild the summary; with onInvalidSummary raw its turns stay raw."),
+        Code("stale-source", "refusal", "A summary's sources changed; it is not used, and with onInvalidSummary "
+             "refuse the call is refused.", "Compact again."),
         Code("insufficient_evidence", "refusal", "Evidence the answer must cite cannot be in the prompt.",
              "Retrieve again, narrow the question, or use a larger approved tier."),
         Code("not_supported_yet", "refusal", "A field is valid but its rule is not built in this version.",
@@ -95,6 +95,10 @@ def _faults() -> tuple[Code, ...]:
         Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),
         Code("file_not_readable", "fault", "A file is absent or cannot be read or written.",
              "Check the path and its rights."),
+        Code("compaction_off", "fault", "A switch of compaction is off; raw turns and stored rows are as they were.",
+             "Switch it on."),
+        Code("compaction_read_only", "fault", "Compaction writes nothing while the named items are unmet.",
+             "Meet them, or use the trial, which writes nothing."),
         Code("upstream_down", "fault", "The model server does not answer.", "Start it, or check the address."),
         Code("upstream_failed", "fault", "The model server answered with an error, or with what is no answer.",
              "Read the server's own log."),
@@ -102,6 +106,36 @@ def _faults() -> tuple[Code, ...]:
              "Use the bundle of the model that the server runs."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
+        *_ledger_faults(),
+    )  # fmt: skip
+
+
+def _ledger_faults() -> tuple[Code, ...]:
+    return (
+        Code("ledger_busy", "fault", "Another writer held the ledger for more than five seconds.",
+             "Try again; nothing was written."),
+        Code("ledger_full", "fault", "The disk or the size limit of the ledger's file is reached.",
+             "Free space and try again; what was acknowledged is kept."),
+        Code("ledger_io", "fault", "The ledger's file could not be read or written.",
+             "Check the disk and try again; a write that was not acknowledged may be repeated."),
+        Code("ledger_read_only", "fault", "The ledger is open for reading, or its file may not be written.",
+             "Open it for writing, or correct the rights of its file and folder."),
+        Code("ledger_corrupt", "fault", "A row or page of the ledger differs from its digest or its structure.",
+             "See planner ledger verify; restore a copy made by the backup interface."),
+        Code("ledger_rolled_back", "fault", "The ledger lacks its newest events: it is older than its anchor.",
+             "Restore the missing -wal, or accept the loss with planner ledger verify --reanchor."),
+        Code("ledger_forked", "fault", "The ledger holds other events than the ones its anchor names.",
+             "Find the other copy, or accept this one with planner ledger verify --reanchor."),
+        Code("ledger_foreign", "fault", "The file is no ledger of this package.", "Name another path."),
+        Code("ledger_newer", "fault", "A later version of this package wrote the ledger.",
+             "Use that version or a later one."),
+        Code("stale_generation", "fault", "The conversation has another generation than the caller's.",
+             "Read the head again and plan again."),
+        Code("duplicate_id", "fault", "An id is used again with other fields.", "Use a new id, or edit."),
+        Code("conversation_not_found", "fault", "The ledger holds no conversation, branch or record of this id.",
+             "Check the id."),
+        Code("part_missing", "fault", "An original that replay needs is not in the ledger, or retention took it.",
+             "Replay on the machine that planned, before its originals are purged."),
     )  # fmt: skip
 
 
@@ -121,10 +155,15 @@ def _records() -> tuple[Code, ...]:
         Code("sticky_cut", "removal", "Left by the previous cut, which still fits.", "Plan without sticky."),
         Code("cancelled", "removal", "A cancelled turn is never rendered.", "None needed."),
         Code("superseded", "removal", "A superseded turn is never rendered.", "None needed."),
+        Code("unclassified_record", "removal", "A legacy record of unknown role or source; kept, never rendered.",
+             "Record it again with its role and source."),
         Code("candidate_not_accepted", "removal", "An assistant candidate that was not chosen.", "None needed."),
         Code("summary_slot_missing", "flag", "The bundle has no certified place for a summary; raw turns instead.",
              "Use a bundle with a certified slot."),
+        Code("nothing_to_compact", "flag", "No turn may be summarised now, so no summary job starts.",
+             "None needed; protected turns and the tail stay raw."),
         Code("not_needed", "removal", "The raw turns fit, so the summary was not needed.", "None needed."),
+        Code("overlapped", "removal", "A wider or newer current summary covers some of its turns.", "None needed."),
         Code("no_gain", "removal", "The summary saves no tokens for this bundle; raw turns instead.",
              "None needed."),
         Code("context_unverified", "flag", "The bundle states no context; the request's limit was taken.",

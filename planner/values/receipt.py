@@ -33,6 +33,21 @@ class HistoryReduced:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryUse:
+    """What became of one summary: `used`, or the code for which it was not, with cause and ids, never text.
+
+    `covers` are the sequences of the first and the last turn it covers, both inclusive.
+    """
+
+    id: str
+    version: int
+    covers: tuple[int, int]
+    fate: str
+    cause: str | None = None
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Prefix:
     """What this prompt shares with the previous one, in tokens, and what ended the common part."""
 
@@ -79,6 +94,7 @@ class Receipt:
     kept: tuple[str, ...] = ()
     removed: tuple[Removal, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
+    summaries: tuple[SummaryUse, ...] = ()
     history_reduced: HistoryReduced | None = None
     concessions: tuple[ConcessionUse, ...] = ()
     aliased_call_ids: int = 0

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from planner.values.constraint import Constraint
 from planner.values.passage import Passage
-from planner.values.receipt import Removal
+from planner.values.receipt import Removal, SummaryUse
 from planner.values.request import CurrentRequest, OutputSchema, TextItem, Tool
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -53,19 +54,46 @@ class Block:
 class History:
     """What `recall` found: whole turns by sequence, oldest first, and what is never rendered.
 
-    `pinned` are the indexes of turns that may not leave (protected, or open beside the request's own);
-    `open_turn` is the request's turn, its first user message the request.
+    turns        may be read only where it is looked at; nothing goes through all of it.
+    pinned       indexes of turns that may not leave (protected, or open beside the request's own).
+    open_turn    the request's turn, its first user message the request.
+    constraints  live ones by sequence of their turn.
+    summaries    current ones by coverage, no two over one turn; `unused` says why others are not.
+    held         indexes of turns that may leave only through a summary (X34, X44).
+    withdrawing  indexes of turns that withdraw a constraint which an older turn marks.
     """
 
     turns: Sequence[Turn] = field(repr=False)
     pinned: Sequence[int]
     open_turn: Turn
     left_out: tuple[Removal, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    summaries: tuple[SummaryRecord, ...] = field(default=(), repr=False)
+    unused: tuple[SummaryUse, ...] = ()
+    held: Sequence[int] = ()
+    withdrawing: Sequence[int] = ()
+
+
+def with_tail(history: History, tail_turns: int | None) -> Sequence[int]:
+    """Return the pins and, where a tail is named, the newest completed turns (X2, X35)."""
+    if tail_turns is None:
+        return history.pinned
+    tail: list[int] = []
+    for index in range(len(history.turns) - 1, -1, -1):
+        if len(tail) == tail_turns:
+            break
+        if history.turns[index].state == "completed":
+            tail.append(index)
+    return sorted({*history.pinned, *tail})
 
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """Every part of a request in its fixed place, each item a block with its layer (R19..R21)."""
+    """Every part of a request in its fixed place, each item a block with its layer (R19..R21).
+
+    `pinned` are the history's pins and the tail named by the request, `held` what may leave only through a
+    summary; `notice` asks for a line in the prompt where history is missing (R147).
+    """
 
     policy: tuple[TextItem, ...] = field(repr=False)
     data_scope: tuple[TextItem, ...] = field(repr=False)
@@ -76,44 +104,111 @@ class Layered:
     history: History = field(repr=False)
     summaries: tuple[SummaryRecord, ...] = field(repr=False)
     passages: tuple[Passage, ...] = field(repr=False)
+    pinned: Sequence[int] = ()
+    held: Sequence[int] = ()
+    notice: bool = False
 
     @property
     def open_turn(self) -> Turn:
         """The request's own turn."""
         return self.history.open_turn
 
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints in force."""
+        return self.history.constraints
+
+    @property
+    def plain(self) -> bool:
+        """True where no state block can arise: neither summaries nor constraints nor a notice."""
+        return not (self.summaries or self.history.constraints or self.notice)
+
+    def older_staying(self, index: int) -> Sequence[int]:
+        """Return the indexes below `index` of turns that do not leave alone, in order."""
+        pinned = [place for place in self.pinned if place < index]
+        if not self.held:
+            return pinned
+        return sorted({*pinned, *(place for place in self.held if place < index)})
+
+
+class Cover(NamedTuple):
+    """A summary and the run of turns it stands for, from index `low` up to, not including, `high`.
+
+    stays   it may not leave, because a turn of its run may leave only through it.
+    exempt  it tells of a withdrawal, so that the maximum of summaries does not count or move it (X44).
+    """
+
+    summary: SummaryRecord
+    low: int
+    high: int
+    stays: bool = False
+    exempt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far back a plan looks; the answer is that of a plan which looks at everything (design.md §5).
+
+    start         index of the oldest turn looked at one by one; older movable ones leave as one range.
+    gone_through  every movable turn before this index left already, too large or behind one that is.
+    raw_from      sizes of all turns from here on are known; a run that begins before cannot stay raw.
+    covers        summaries in play, by coverage.
+    runs          indexes of turns, low and high, that each summary stands for, by its id.
+    unused        why a summary that was looked at is not in play, by `summary/id`.
+    summary_most  tokens of summaries that stay before turns leave (`sections.summary.max`), None for any number.
+    has_slot      false where the bundle has no certified place for a summary.
+    """
+
+    start: int = 0
+    gone_through: int = 0
+    raw_from: int = 0
+    covers: tuple[Cover, ...] = ()
+    runs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unused: Mapping[str, str] = field(default_factory=dict)
+    summary_most: int | None = None
+    has_slot: bool = True
+
 
 class Move(NamedTuple):
     """One step that makes the selection leaner: what leaves, what comes instead, and why.
 
-    `through` is an index into the turns: every unpinned turn before it leaves as one range.
+    `through` is an index into the turns: every movable turn before it leaves as one range.
+    `run` are the indexes of turns that a summary stands for from now on, low and high.
     """
 
     reason: str
     leaves: tuple[str, ...]
     comes: tuple[str, ...] = ()
     through: int = 0
+    run: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
     """Moves from everything to nothing but what cannot move; rung k has the first k moves made.
 
-    `gone` left before the ladder, never encoded, and is in no rung; `unused` says why a summary has no move.
+    `gone` left before the ladder, never encoded, and is in no rung.
     """
 
     moves: Sequence[Move]
     gone: tuple[Removal, ...] = ()
-    gone_through: int = 0
-    unused: Mapping[str, str] = field(default_factory=dict)
+    reach: Horizon = Horizon()
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A complete rung: what is kept of everything that can move.
+    """A complete rung: what is kept of everything that can move, and what stands for what left.
 
-    `history` holds turns and summaries by sequence, `passages` by relevance then id.
+    `history` holds turns and summaries by sequence, `passages` by relevance then id. `constraints` are those
+    whose turn is not raw here: their text stands in the state block.
     """
 
     history: tuple[Turn | SummaryRecord, ...] = field(repr=False)
     passages: tuple[Passage, ...] = field(default=(), repr=False)
+    constraints: tuple[Constraint, ...] = ()
+    notice: bool = False
+
+    @property
+    def has_head(self) -> bool:
+        """True where a state block stands at the head of the history."""
+        return bool(self.constraints) or self.notice

@@ -23,6 +23,8 @@ class View:
     constraints  live ones by sequence of their turn.
     summaries    current ones by coverage; `stale` says why the others are not.
     boundary     highest sequence whose original was purged, None where nothing was (R146).
+    held         indexes of turns that may leave only through a summary, as `relations` finds them (X34, X44).
+    withdrawing  indexes of turns that withdraw a constraint which an older turn marks, found likewise.
     """
 
     conversation_id: str
@@ -38,3 +40,5 @@ class View:
     summaries: tuple[SummaryRecord, ...] = field(default=(), repr=False)
     stale: tuple[Staleness, ...] = ()
     boundary: int | None = None
+    held: Sequence[int] = ()
+    withdrawing: Sequence[int] = ()

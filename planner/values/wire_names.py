@@ -11,8 +11,8 @@ from typing import Any
 
 from planner.values.account import Account, wire_field
 from planner.values.passage import Citation, Claims, Passage, Source
-from planner.values.plan import Advice, Plan, PlanFile, PlanFileItem, Refusal
-from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal
+from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
+from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal, SummaryUse
 from planner.values.request import (
     CurrentRequest,
     Options,
@@ -37,8 +37,8 @@ REQUEST_CLASSES: tuple[type, ...] = (
     Citation, Claims, SummaryRecord, SummaryState, StateEntry, ConfirmedFact,
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
-    Plan, Refusal, Receipt, Account, Advice, Removal, HistoryReduced, Prefix, ConcessionUse, PlanFile,
-    PlanFileItem,
+    Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
+    SummaryUse, PlanFile, PlanFileItem,
 )  # fmt: skip
 CHAT_NAMES = frozenset({
     "role", "content", "type", "text", "name", "tool_calls", "tool_call_id", "function", "arguments",

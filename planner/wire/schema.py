@@ -15,9 +15,10 @@ SCHEMA_PATH = Path("docs/schema/plan-request.schema.json")
 """Where the schema stands, relative to the checkout."""
 _ID_NAMES = frozenset({
     "id", "modelBundleId", "conversationId", "tierId", "candidateId", "turnId", "planId", "firstKeptTurnId",
-    "citationId", "callId", "constraintId",
+    "citationId", "callId", "constraintId", "branch", "summariserBundle", "sourceFingerprint", "protectedFingerprint",
+    "goalFrom", "factKey", "confirmationId",
 })  # fmt: skip
-_VERSION_NAMES = frozenset({"policyVersion", "appVersion"})
+_VERSION_NAMES = frozenset({"policyVersion", "appVersion", "strategyVersion"})
 _SHARES = frozenset({"relevance", "compactAt", "lowWater", "lowValueLine"})
 
 

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from planner.values.request import CurrentRequest, PlanRequest
+from planner.values.turn import Message, Turn
+from planner.wire.dump import dump_request
 from planner.wire.parse import parse_plan
 from tests.cli.support import REQUEST, planner, small_request
+from tests.support.records import CONVERSATION, record_of
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +118,27 @@ def test_what_is_no_record_is_one_line(data: bytes) -> None:
 def test_options_without_a_request_are_refused(demo_plan: Path) -> None:
     """Another window needs the request: a receipt holds no text to plan again."""
     assert "name the request with --request" in planner("explain", demo_plan, "--window", "4096").err
+
+
+def test_it_says_which_summary_stood_for_which_turns(tmp_path: Path) -> None:
+    """A used one with its interval, a refused one with its cause and ids; text of neither."""
+    turns = tuple(
+        Turn(f"t{n}", n, "completed", (Message("user", id=f"u{n}", text="canary " * 80),)) for n in range(1, 5)
+    )
+    records = (record_of("s1", turns[:2], "canary one"), record_of("s2", turns[2:3], "canary two", policy_version="p9"))
+    request = PlanRequest("reference", CurrentRequest(text="and now?"), conversation_id=CONVERSATION, turns=turns,
+                          summaries=records, max_input_tokens=520, reserved_output_tokens=0)  # fmt: skip
+    path = tmp_path / "receipt.json"
+    assert planner("plan", "-", "--receipt", path, stdin=dump_request(request)).code == 0
+    drawn = planner("explain", path)
+    assert ["s1@1", "1 to 2", "used"] == _row(drawn.text, "s1@1")[:3]
+    assert ["s2@1", "3 to 3", "stale-source", "policy_version"] == _row(drawn.text, "s2@1")[:4]
+    rows = {row["id"]: row for row in planner("explain", path, "--json").json}
+    assert [1, 2] == rows["summary/s1"]["covers"]
+    assert ("stale-source", "policy_version") == (rows["summary/s2"]["reason"], rows["summary/s2"]["cause"])
+    assert "canary" not in drawn.text
+
+
+def _row(text: str, first: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(first))
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]

@@ -10,6 +10,7 @@ from planner.encoding.tracked import own
 from planner.pipeline import Job, Stores, run
 from planner.planner import Planner
 from planner.steps.frame import Framer, carried_framing
+from planner.steps.frame_blocks import state_block
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import Framing
 from planner.steps.ladder import ladder, rung
@@ -22,6 +23,7 @@ from planner.values.digest import chain_of, ids_bytes, request_digest
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.request import PlanRequest
+from planner.values.rung import Cover, History, Horizon, Selection
 from planner.values.summary import SummaryRecord
 from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
 from tests.oracles.chat import chat
@@ -95,12 +97,18 @@ def kept(answer: Plan, kind: str) -> tuple[str, ...]:
     return tuple(name for found, _, name in pairs if found == kind)
 
 
+def with_current(request: PlanRequest, summaries: tuple[SummaryRecord, ...]) -> History:
+    """Return the history with these summaries taken as current, whatever a check of theirs would say."""
+    ordered = tuple(sorted(summaries, key=lambda summary: summary.covers_to))
+    return replace(recall(request), summaries=ordered)
+
+
 def plan_with(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...]) -> Plan | Refusal:
-    """Plan with current summaries, which the wire does not take yet."""
+    """Plan with summaries taken as current."""
     ordered = sorted(request.turns, key=lambda turn: turn.sequence)
     digest = request_digest(request, chain_of(ordered).value())
     sealing = Sealing(request, encoder.bundle.manifest, digest)
-    return run(Job(request, recall(request), encoder, sealing, Stores(), summaries))
+    return run(Job(request, with_current(request, summaries), encoder, sealing, Stores()))
 
 
 @dataclass(frozen=True)
@@ -113,9 +121,46 @@ class Scanned:
     passages: tuple[str, ...]
 
 
-def every_rung(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...] = ()) -> list[Scanned]:
-    """Measure every rung of the whole ladder, each on its own; nothing is estimated and nothing left out."""
-    layered = layer(request, recall(request), summaries)
+def everything(known: Sizes, request: PlanRequest) -> Horizon:
+    """Return the reach of a plan that looks at every turn: the oracle of `horizon`, which stops early."""
+    layered, measurer = known.measurer.layered, known.measurer
+    if not layered.summaries:
+        return Horizon()
+    turns = layered.history.turns
+    covers, runs, unused = [], {}, {}
+    for summary in layered.summaries:
+        run = [at for at, turn in enumerate(turns) if summary.covers_from <= turn.sequence <= summary.covers_to]
+        low, high = (run[0], run[-1] + 1) if run else (0, 0)
+        runs[summary.id] = (low, high)
+        if not run or set(run) & set(layered.pinned):
+            continue
+        following = turns[high] if high < len(turns) else layered.open_turn
+        block = sum(measurer.encoder.alone(text, measurer.counters) for text in [_block(summary)])
+        if following.messages[0].role != "user":
+            unused[f"summary/{summary.id}"] = "summary_slot_missing"
+        elif block >= sum(measurer.entry_text_tokens(turns[at]) for at in run):
+            unused[f"summary/{summary.id}"] = "no_gain"
+        else:
+            stays = bool(set(run) & set(layered.held))
+            covers.append(Cover(summary, low, high, stays, bool(set(run) & set(layered.history.withdrawing))))
+    stated = request.options.sections.summary.max
+    fixed = measurer.text_tokens(Selection(history=()))
+    most = max(0, room_of(request) - fixed) // 3 if stated is None else stated
+    return Horizon(covers=tuple(covers), runs=runs, unused=unused, summary_most=most)
+
+
+def _block(summary: SummaryRecord) -> str:
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in state_block([summary]))
+
+
+def every_rung(
+    encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...] | None = None
+) -> list[Scanned]:
+    """Measure every rung of the whole ladder, each on its own; nothing is estimated and nothing left out.
+
+    summaries  taken as current; without them the request's own are verified.
+    """
+    layered = layer(request, recall(request) if summaries is None else with_current(request, summaries))
     names = frozenset({*request.options.concessions, *encoder.bundle.manifest.concessions})
     framing = Framing(encoder.bundle.profile, names, own)
     as_allowed, as_carried = (
@@ -125,7 +170,7 @@ def every_rung(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryR
     measurer = Measurer(encoder, layered, as_allowed, as_carried, Counters())  # no splicer: every rung whole
     known = Sizes(measurer, SizeStore())
     known.learn(layered.history.turns)
-    steps = ladder(layered, request.options, known.item)
+    steps = ladder(layered, request.options, known.item, reach=everything(known, request))
     found = []
     for made in range(len(steps.moves) + 1):
         selection = rung(steps, layered, layered.passages, made)

@@ -130,7 +130,7 @@ def test_a_refused_append_leaves_no_trace() -> None:
     with pytest.raises(RefusalSignal):
         conversation.append(_turn("t1", 2, "m2"))  # the id is taken
     with pytest.raises(RefusalSignal):
-        conversation.append(_turn("t2", 2, "m2", material="code"))  # not supported yet
+        conversation.append(_turn("t2", 2, "m2", supersedes=("k",)))  # no earlier turn marks it
     conversation.append(_turn("t2", 2, "m2"))
     request = PlanRequest("toy-plain-char", CurrentRequest(text="be"), max_input_tokens=900)
     cold = toy().plan(replace(request, turns=(_turn("t1", 1, "m1"), _turn("t2", 2, "m2"))))

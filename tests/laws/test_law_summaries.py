@@ -143,13 +143,18 @@ def test_a_summary_beyond_the_horizon_replaces_its_turns() -> None:
 
 
 def test_a_summary_that_saves_nothing_is_not_used() -> None:
-    """X42: a summary larger than its sources stays out, the raw turns leave, and the receipt says no_gain."""
+    """X42: a summary larger than its sources stays out; the receipt says no_gain while its turns are raw."""
     request = _long_talk()
-    summary = summary_of("s0", request.turns[0:1], "sea " * 200)
+    summary = summary_of("s0", request.turns[4:5], "sea " * 200)
     answer = plan_with(toy().encoder(), with_room(request, 1_200), (summary,))
     assert isinstance(answer, Plan), answer
     assert "summary/s0" not in answer.kept
+    assert "turn/t5" in answer.kept
     assert {"no_gain"} == {entry.reason for entry in answer.removed if entry.id == "summary/s0"}
+    least = plan_with(toy().encoder(), with_room(request, 300), (summary,))
+    assert isinstance(least, Plan), least
+    # What is older than everything that fits is not looked at any closer.
+    assert {"over_budget"} == {entry.reason for entry in least.removed if entry.id == "summary/s0"}
 
 
 def test_a_summary_over_a_pinned_turn_is_not_used() -> None:

@@ -19,12 +19,12 @@ from planner.adapters.openai import request_from_chat
 from planner.bundles.open import open_bundle
 from planner.pipeline import Job, Stores, run
 from planner.planner import Planner
-from planner.steps.recall import recall
 from planner.steps.seal import Sealing
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault
 from planner.values.request import CurrentRequest, Options, OutputSchema, PlanRequest, TextItem
+from tests.laws.common import with_current
 from tests.parity.conftest import SHIPPED, Opened
 from tests.parity.test_parity import FOLDERS
 from tests.safety.chats import WINDOW_TOKENS, Twins, harmless
@@ -123,12 +123,12 @@ def test_a_guard_token_in_a_summary_makes_no_control_id(opened: Open, name: str)
             # The limit makes the summary take the place of its turn.
             request = replace(base, max_input_tokens=120 if name == "@reference" else 110)
             sealing = Sealing(request, encoder.bundle.manifest, "0" * 64, None)
-            answer = run(Job(request, recall(request), encoder, sealing, Stores(), (summary,)))
+            answer = run(Job(request, with_current(request, (summary,)), encoder, sealing, Stores()))
             if isinstance(answer, Refusal) or "summary/s1" not in answer.kept:
                 long = replace(base.turns[0].messages[0], text="where is the grey kettle " * 60)
                 turns = (replace(base.turns[0], messages=(long, *base.turns[0].messages[1:])), *base.turns[1:])
                 request = replace(base, turns=turns, max_input_tokens=300)
-                answer = run(Job(request, recall(request), encoder, sealing, Stores(), (summary,)))
+                answer = run(Job(request, with_current(request, (summary,)), encoder, sealing, Stores()))
             assert isinstance(answer, Plan), answer
             assert "summary/s1" in answer.kept
             assert text in twins.content(answer)

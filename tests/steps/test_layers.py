@@ -21,7 +21,7 @@ from planner.values.request import CurrentRequest, OutputSchema, PlanRequest, Te
 from planner.values.rung import LAYER_OF_KIND, Block, BlockKind, Layer
 from planner.values.turn import Message, ToolCall, Turn
 from planner.values.window import Window
-from tests.laws.common import kept, said, sizes, toy, with_room
+from tests.laws.common import kept, said, sizes, toy, with_current, with_room
 from tests.strategies import summary_of, tool_of
 from tests.support.toy import ToyBundle
 
@@ -51,7 +51,7 @@ def full_request(bundle_id: str = "toy-plain-char") -> PlanRequest:
 
 def _blocks(request: PlanRequest) -> dict[str, Block]:
     summary = summary_of("s", request.turns[2:3], "sea")
-    return {block.key: block for block in blocks(layer(request, recall(request), (summary,)))}
+    return {block.key: block for block in blocks(layer(request, with_current(request, (summary,))))}
 
 
 def test_R19_three_layers_closed_set() -> None:

@@ -20,22 +20,33 @@ from planner.values.request import (
     SectionBounds,
     Sections,
 )
-from planner.values.summary import SummaryRecord, SummaryState
-from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult, Turn
+from planner.values.turn import Message, ToolCall, ToolResult, Turn
 from planner.values.unsupported import ROWS, check_supported
 
 BUILT = {
     "PlanRequest": "model_bundle_id request conversation_id generation revision policy_version "
     "max_input_tokens tier_id reserved_output_tokens safety_margin_tokens policy data_scope preferences "
-    "tools output_schema turns passages now previous candidate_id app_version template_options options "
+    "tools output_schema turns summaries passages now previous candidate_id app_version template_options options "
     "schema_version",
-    "CurrentRequest": "id turn_id text required_parameters",
+    "CurrentRequest": "id turn_id text required_parameters risk on_invalid_summary",
     "TextItem": "id text",
     "Tool": "id declaration",
     "OutputSchema": "id schema",
-    "Previous": "plan_id first_kept_turn_id ids generated_ids",
-    "Options": "mode low_water sticky low_value_line concessions",
-    "Turn": "id sequence state messages",
+    "Previous": "plan_id first_kept_turn_id summary_ids ids generated_ids advice_fired",
+    "Options": "mode compact_at low_water sticky tail_turns allow_history_eviction sections history_notice"
+    " low_value_line concessions",
+    "Sections": "history summary retrieval",
+    "SectionBounds": "min max",
+    "Turn": "id sequence state messages must_preserve supersedes open_items material",
+    "MustPreserve": "constraint_id text",
+    "OpenItem": "id status",
+    "SummaryRecord": "id plan_id conversation_id source_generation source_revision source_ids source_fingerprint"
+    " covers_from covers_to through_sequence summary_version policy_version strategy_version summary_text state branch"
+    " source_versions protected_fingerprint summariser_bundle required_constraint_ids open_items confirmed_facts"
+    " citation_ids",
+    "SummaryState": "goal goal_from decisions constraints open_actions questions evidence",
+    "StateEntry": "text message_ids owner status excerpt archive_ref id",
+    "ConfirmedFact": "id text fact_key fact_value source_ids confirmation_id status",
     "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason constraint_ids"
     " sequence version",
     "Part": "type text",
@@ -43,7 +54,7 @@ BUILT = {
     "ToolResult": "call_id text",
     "Passage": "citation_id text relevance",
 }
-"""What this version plans with. `mode` and `constraint_ids` are built in part; their own tests are below."""
+"""What this version plans with. `mode` and `sections` are built in part; their own tests are below."""
 
 
 def reachable(owner: Any, refused: set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -74,10 +85,6 @@ def test_every_field_of_the_wire_is_built_or_refused() -> None:
     assert built | refused == set(reachable(PlanRequest, refused))
 
 
-STATE = SummaryState(goal="g")
-SUMMARY = SummaryRecord(
-    "s", "p", "c", 1, 0, ("m",), "f", 1, 2, 2, 1, "v", "st", "text", STATE
-)  # fmt: skip
 TOOL_TURN = Turn(
     "t1", 1, "open",
     (Message("user", text="x"), Message("assistant", tool_calls=(ToolCall("c", "f", {}),)),
@@ -89,32 +96,19 @@ BASE = PlanRequest(
 VALUES: dict[tuple[str, str], Any] = {
     ("PlanRequest", "reserved_output"): ReservedOutput(1, 2),
     ("PlanRequest", "device_window"): 100,
-    ("PlanRequest", "summaries"): (SUMMARY,),
     ("PlanRequest", "citations"): (Citation("c"),),
     ("PlanRequest", "claims"): Claims("tenant"),
     ("CurrentRequest", "requires_citation"): True,
     ("CurrentRequest", "evidence_groups"): (("c",),),
     ("CurrentRequest", "high_impact"): False,
-    ("CurrentRequest", "risk"): "low",
-    ("CurrentRequest", "on_invalid_summary"): "refuse",
-    ("Previous", "summary_ids"): ("s",),
-    ("Previous", "advice_fired"): True,
     ("Options", "mode"): "messages",
-    ("Options", "compact_at"): 0.5,
     ("Options", "max_fresh_tokens"): 0,
     ("Options", "on_fresh_exceeded"): "refuse",
-    ("Options", "tail_turns"): 1,
-    ("Options", "allow_history_eviction"): False,
     ("Options", "give_way_order"): (3, 2),
     ("Options", "sections"): Sections(history=SectionBounds(min=1)),
-    ("Options", "history_notice"): "prompt",
     ("Options", "unicode_policy"): "strip",
     ("Options", "tool_carrier"): "policy_text",
     ("Options", "stubs"): True,
-    ("Turn", "must_preserve"): (MustPreserve("k"),),
-    ("Turn", "supersedes"): ("t0",),
-    ("Turn", "open_items"): (OpenItem("o", "pending"),),
-    ("Turn", "material"): "chat",
     ("Message", "citation_ids"): ("c",),
     ("ToolResult", "short_forms"): ("",),
     ("Passage", "tenant"): "",
@@ -141,12 +135,10 @@ def with_field(owner: str, name: str, value: Any) -> tuple[PlanRequest, str]:
             "$.request",
         ),
         "Options": ({"options": Options(**change)} if owner == "Options" else {}, "$.options"),
-        "Previous": ({"previous": Previous(**change)} if owner == "Previous" else {}, "$.previous"),
         "Passage": (
             {"passages": (Passage("c0", ""), Passage("c1", "", **change))} if owner == "Passage" else {},
             "$.passages[1]",
         ),
-        "Turn": ({"turns": (replace(TOOL_TURN, **change),)} if owner == "Turn" else {}, "$.turns[0]"),
         "Message": (
             {"turns": (replace(TOOL_TURN, messages=(Message("user", text="x", **change),)),)}
             if owner == "Message"
@@ -183,12 +175,10 @@ def test_text_mode_is_built() -> None:
     check_supported(replace(BASE, options=Options(mode="text")))
 
 
-def test_constraints_are_taken_where_the_turn_cannot_leave() -> None:
-    """A protected or open turn stays raw, so its constraints are in the prompt; another could be cut."""
-    marked = Message("user", text="x", constraint_ids=("k",))
-    turn = Turn("t0", 0, "completed", (marked,))
-    protected = replace(turn, messages=(replace(marked, protection_reason="active-constraint"),))
-    for held in (protected, replace(turn, state="open"), replace(turn, state="cancelled")):
-        check_supported(replace(BASE, turns=(held,)))
-    with pytest.raises(RefusalSignal, match=r"\$\.turns\[0\]\.messages\[0\]\.constraintIds"):
-        check_supported(replace(BASE, turns=(turn,)))
+def test_only_the_maximum_of_summaries_is_built() -> None:
+    """Of the bounds of sections, `sections.summary.max` orders moves; the others wait for their issue."""
+    check_supported(replace(BASE, options=Options(sections=Sections(summary=SectionBounds(max=5)))))
+    for sections in (Sections(history=SectionBounds(max=5)), Sections(summary=SectionBounds(min=5)),
+                     Sections(retrieval=SectionBounds(max=5))):  # fmt: skip
+        with pytest.raises(RefusalSignal, match="not_supported_yet"):
+            check_supported(replace(BASE, options=Options(sections=sections)))

@@ -1,0 +1,1 @@
+"""Compaction over a ledger: the effectful twin of the rules in `compaction`."""

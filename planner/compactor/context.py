@@ -1,0 +1,90 @@
+"""One conversation with everything its compaction needs, and what is read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.compaction.call import Summariser
+from planner.compaction.propose import Material
+from planner.compactor.shown import Choices
+from planner.ledger.ledger import Ledger
+from planner.ledger.stored import Active
+from planner.values.check_summary import SummaryFrame
+from planner.values.compaction import CompactionPlan, Run
+from planner.values.plan import Plan, Refusal
+from planner.values.reasons import PlannerFault
+from planner.values.request import PlanRequest
+from planner.values.switches import Switches
+from planner.values.view import View
+
+Planning = Callable[[PlanRequest], Plan | Refusal]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The ledger's conversation, the choices, and the model that writes summaries where there is one."""
+
+    ledger: Ledger
+    conversation_id: str
+    choices: Choices
+    switches: Switches
+    summariser: Summariser | None = None
+    planning: Planning | None = None
+
+    @property
+    def active(self) -> Active:
+        """The versions in force."""
+        return Active(self.choices.policy_version)
+
+    def require(self, on: bool) -> None:
+        """Raise PlannerFault `compaction_off` where a switch is off (R212)."""
+        if not on:
+            raise PlannerFault("compaction_off", "a switch of compaction is off")
+
+    def plan(self, plan_id: str) -> CompactionPlan:
+        """Return a frozen plan. Raises PlannerFault `conversation_not_found`."""
+        plan = self.ledger.compaction_plan(self.conversation_id, plan_id)
+        if plan is None:
+            raise PlannerFault("conversation_not_found", "no such compaction plan")
+        return plan
+
+    def view(self) -> View:
+        """Return the conversation as it is now."""
+        return self.ledger.view(self.conversation_id, active=self.active)
+
+    def frame(self, view: View) -> SummaryFrame:
+        """Return what a summary is judged against."""
+        return SummaryFrame(
+            view.conversation_id, view.generation, self.choices.policy_version, constraints=view.constraints
+        )
+
+    def material(self, view: View) -> Material:
+        """Return all turns of the conversation with what summaries cover already."""
+        return Material(
+            conversation_id=self.conversation_id,
+            turns=tuple(self.ledger.turns(self.conversation_id)),
+            policy_version=self.choices.policy_version,
+            generation=view.generation,
+            revision=view.revision,
+            branch=view.branch,
+            event=view.event,
+            covered=tuple((record.covers_from, record.covers_to) for record in view.summaries),
+            constraints=view.constraints,
+        )
+
+    def unmet(self) -> tuple[str, ...]:
+        """Name what is missing for compaction to write; while anything is, it runs read-only (R126)."""
+        out = []
+        if self.choices.policy_version in ("", "unversioned"):
+            out.append("policy_version_missing")
+        if self.ledger.read_only:
+            out.append("ledger_read_only")
+        return (*out, *self.ledger.warnings)
+
+    def goal_before(self, run: Run, view: View) -> tuple[str, str | None]:
+        """Return the goal of the task's record, else of the summary before this run, with its id (X52)."""
+        if self.choices.goal.strip():
+            return self.choices.goal, self.choices.goal_from
+        before = [record for record in view.summaries if record.covers_to < run.covers_from]
+        return (before[-1].state.goal, before[-1].id) if before else ("", None)

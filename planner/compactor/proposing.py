@@ -1,0 +1,77 @@
+"""Freeze what to summarise, fitted to the summariser's window, and write its calls (X66, R215)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.compaction.call import PromptedRun, summary_messages, summary_request
+from planner.compaction.prompt import SummaryPrompt, build_prompt
+from planner.compaction.propose import Material, propose, split, with_runs
+from planner.compaction.strategy import Settings
+from planner.compactor.context import Context
+from planner.values.compaction import CompactionPlan, Run, Unplanned
+from planner.values.digest import canonical, digest
+from planner.values.plan import Plan, Refusal
+from planner.values.view import View
+
+_RESERVE = 1_024
+
+
+def proposed(context: Context, view: View) -> CompactionPlan | Unplanned:
+    """Return the plan of what to summarise; nothing is stored.
+
+    A run whose call does not fit the summariser's window is split at turn boundaries; a single turn that does not
+    fit stays raw.
+    """
+    material = context.material(view)
+    choices = context.choices
+    settings = Settings(
+        _plan_id(context, view), choices.tail_turns, choices.min_run_turns, merge_neighbours=choices.merge_neighbours
+    )
+    plan = propose(material, settings)
+    if isinstance(plan, Unplanned) or context.planning is None:
+        return plan
+    runs = tuple(part for run in plan.runs for part in _fitting(context, run, material, view))
+    return with_runs(plan, runs, material) if runs else Unplanned("nothing_to_compact", "no run fits the summariser")
+
+
+def _plan_id(context: Context, view: View) -> str:
+    # The same snapshot and choices give the same plan, so proposing twice is one plan.
+    seen = [
+        view.conversation_id, view.branch, view.generation, view.event, context.choices, context.summariser
+    ]  # fmt: skip
+    return "c-" + digest(canonical(seen))[:24]
+
+
+def _fitting(context: Context, run: Run, material: Material, view: View) -> Iterator[Run]:
+    if isinstance(_planned(context, run, _prompt(context, run, material, view)), Plan):
+        yield run
+    elif len(run.turn_ids) > 1:
+        for half in split(run, material.turns, len(run.turn_ids) // 2, material.constraints):
+            yield from _fitting(context, half, material, view)
+
+
+def _prompt(context: Context, run: Run, material: Material, view: View) -> SummaryPrompt:
+    goal, _ = context.goal_before(run, view)
+    return build_prompt(run, material.turns, material.constraints, risk=context.choices.risk, goal=goal)
+
+
+def _planned(context: Context, run: Run, prompt: SummaryPrompt) -> Plan | Refusal | None:
+    if context.planning is None or context.summariser is None:
+        return None
+    return context.planning(summary_request(prompt, context.summariser, f"run-{run.covers_from}-{run.covers_to}"))
+
+
+def prompted(context: Context, plan: CompactionPlan, view: View) -> Iterator[PromptedRun]:
+    """Yield the call of each run of a plan, exact ids with it where a bundle is named; no model is called."""
+    material = context.material(view)
+    for number, run in enumerate(plan.runs):
+        prompt = _prompt(context, run, material, view)
+        answer = _planned(context, run, prompt)
+        ids: tuple[int, ...] = ()
+        reserve = _RESERVE if context.summariser is None else context.summariser.reserved_output_tokens
+        if isinstance(answer, Plan):
+            ids, reserve = tuple(answer.ids), answer.max_output_tokens
+        yield PromptedRun(
+            plan.plan_id, number, (run.covers_from, run.covers_to), summary_messages(prompt), reserve, ids
+        )

@@ -1,0 +1,70 @@
+"""What a compactor takes and shows: the application's choices, what a trial found, what a screen polls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from planner.compaction.call import PromptedRun
+from planner.compaction.strategy import MIN_RUN_TURNS, TAIL_TURNS
+from planner.values.compaction import CompactionPlan, Risk, Staleness, Unplanned
+
+
+class Answered(Protocol):
+    """What a model server gave back."""
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+
+    @property
+    def finish(self) -> str:
+        """`length` where it was cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the application decides about compaction.
+
+    policy_version  of the system policy in force; a summary of another one is stale.
+    goal, goal_from the task's goal with the id of its record, for a run that states none (X52).
+    risk            of the conversation; None means high (X28).
+    """
+
+    policy_version: str
+    tail_turns: int = TAIL_TURNS
+    min_run_turns: int = MIN_RUN_TURNS
+    merge_neighbours: bool = False
+    risk: Risk | None = None
+    goal: str = ""
+    goal_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a screen may poll (R149): which summaries stand, what waits for a model, what could not be kept.
+
+    current   `id@version` of each summary in use, `covers` its turn sequences.
+    waiting   runs of the active plan that have no summary yet.
+    unmet     why compaction writes nothing now; `notices` are codes for the user.
+    boundary  sequence up to which originals were purged, None where nothing was (R146).
+    """
+
+    on: bool
+    current: tuple[str, ...] = ()
+    covers: tuple[tuple[int, int], ...] = ()
+    stale: tuple[Staleness, ...] = ()
+    plan_id: str | None = None
+    waiting: tuple[int, ...] = ()
+    unmet: tuple[str, ...] = ()
+    boundary: int | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What compaction would do, found without writing anything (R126)."""
+
+    plan: CompactionPlan | Unplanned
+    prompts: tuple[PromptedRun, ...] = ()
+    verdicts: tuple[str, ...] = ()

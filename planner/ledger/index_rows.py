@@ -1,0 +1,116 @@
+"""Index rows compared with the facts they spread out: parts, names of constraints and items, touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from planner.ledger.bodies import constraint_ids
+from planner.ledger.checks import Checked
+from planner.ledger.lineage import lineage
+from planner.ledger.relating import relations_of
+from planner.ledger.rows import newest_turn, turn_row
+from planner.ledger.summary_checks import summary_index_problems
+from planner.ledger.texts import get_text, part_digest
+
+_TOUCHING = frozenset({"edit", "protection", "withdraw", "mark", "supersede", "item"})
+
+
+def is_touch_missing(connection: apsw.Connection, checked: Checked) -> bool:
+    """Tell whether an event changed a completed turn and left no touch, so that a stale summary would look current."""
+    if checked.kind not in _TOUCHING:
+        return False
+    ordinal: Any = checked.place
+    if checked.kind in ("edit", "protection"):
+        ordinal = connection.execute(
+            "SELECT turn FROM message WHERE conversation = ? AND branch = ? AND sequence = ? AND event = ?",
+            (checked.conversation, checked.branch, checked.place, checked.event),
+        ).get
+    line = lineage(connection, checked.branch, checked.event - 1)
+    before = newest_turn(connection, checked.conversation, line, ordinal)
+    if before.state != "completed":
+        return False
+    found = connection.execute(
+        "SELECT 1 FROM touch WHERE conversation = ? AND branch = ? AND sequence = ? AND event = ?",
+        (checked.conversation, checked.branch, before.sequence, checked.event),
+    ).fetchone()
+    return found is None
+
+
+def index_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield what of `mark`, `touch` and `part` does not agree with the facts."""
+    yield from _part_problems(connection)
+    yield from _name_problems(connection)
+    yield from summary_index_problems(connection)
+    rows = connection.execute(
+        "SELECT t.event FROM touch t LEFT JOIN event e ON e.event = t.event"
+        " WHERE e.event IS NULL OR e.conversation <> t.conversation"
+    ).fetchall()
+    yield from (f"touch of event {row[0]}" for row in rows)
+
+
+def _part_problems(connection: apsw.Connection) -> Iterator[str]:
+    rows: Any = connection.execute("SELECT kind, key, salt, body, digest FROM part")
+    for kind, key, salt, body, digest in rows:
+        if part_digest(kind, key, salt, body) != digest:
+            yield f"part of kind {kind}"
+    rows = connection.execute(
+        "SELECT conversation FROM policy o WHERE NOT EXISTS (SELECT 1 FROM part p"
+        " WHERE p.conversation = o.conversation AND p.kind = 'policy' AND p.key = o.part)"
+    )
+    yield from (f"part of kind policy of conversation {conversation}" for (conversation,) in rows)
+
+
+def _name_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Compare `mark` with the turn rows and messages that name constraints and items, in both directions."""
+    expected: set[tuple[int, int, str, str, str | None]] = set()
+    rows: Any = connection.execute(
+        "SELECT conversation, branch, ordinal, event, id, sequence, version, messages, state, actor, material, marks,"
+        " supersedes, items, digest FROM turn WHERE marks IS NOT NULL OR supersedes IS NOT NULL OR items IS NOT NULL"
+    )
+    for row in rows:
+        turn = turn_row(row)
+        key = (turn.conversation, turn.ordinal)
+        expected |= {(*key, "mark", name, part) for name, part in turn.marks}
+        expected |= {(*key, "supersede", name, None) for name in turn.supersedes}
+        expected |= {(*key, "item", name, None) for name, _ in turn.items}
+    rows = connection.execute("SELECT conversation, turn, body FROM message WHERE instr(body, '\"constraintIds\"')")
+    for conversation, ordinal, body in rows:
+        expected |= {(conversation, ordinal, "names", name, None) for name in constraint_ids(body)}
+    found: set[tuple[int, int, str, str, str | None]] = set()
+    rows = connection.execute(
+        "SELECT m.conversation, m.branch, m.event, m.turn, m.sequence, m.op, m.name, m.part, h.purged_through"
+        " FROM mark m JOIN head h ON h.conversation = m.conversation"
+    )
+    for conversation, branch, event, ordinal, sequence, op, name, part, purged_through in rows:
+        found.add((conversation, ordinal, op, name, part))
+        purged = purged_through is not None and sequence <= purged_through
+        # A purged message no longer says what it named.
+        known = (conversation, ordinal, op, name, part) in expected or (op == "names" and purged)
+        turn = newest_turn(connection, conversation, lineage(connection, branch, event), ordinal)
+        if not known or turn.sequence != sequence:
+            yield f"mark of turn {ordinal}"
+        elif not purged and part is not None and get_text(connection, conversation, "constraint", part) is None:
+            yield f"part of kind constraint of turn {ordinal}"
+        elif op in ("mark", "supersede") and _carrier_is_untouched(connection, conversation, branch, event, name):
+            yield f"event {event} did not touch the turn that carried its constraint"
+    for _, ordinal, op, _, _ in sorted(expected - found, key=lambda entry: entry[:4]):
+        yield f"a {op} of turn {ordinal} is not in the index"
+
+
+def _carrier_is_untouched(connection: apsw.Connection, conversation: int, branch: int, event: int, name: str) -> bool:
+    """Tell whether an event took a constraint from the completed turn that carried it, and left no touch there."""
+    line = lineage(connection, branch, event - 1)
+    for kind, ordinal, _, _, _ in relations_of(connection, conversation, line, name, item=False):
+        carrier = newest_turn(connection, conversation, line, ordinal)
+        if kind == "live" and carrier.state == "completed":
+            return (
+                connection.execute(
+                    "SELECT 1 FROM touch WHERE conversation = ? AND branch = ? AND sequence = ? AND event = ?",
+                    (conversation, branch, carrier.sequence, event),
+                ).fetchone()
+                is None
+            )
+    return False

@@ -1,0 +1,191 @@
+"""Plan straight from a ledger: read the view, plan, record the receipt if the generation still holds (R43, R55).
+
+The effectful twin of `pipeline`. Planning itself writes nothing to the conversation; a receipt that cannot be
+stored fails the plan and never the ledger.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import overload
+
+from planner.encoding.encoder import Encoder
+from planner.ledger.ledger import Ledger
+from planner.ledger.parts import CANONICAL_REQUEST
+from planner.ledger.stored import Active
+from planner.pipeline import Job, Stores, run
+from planner.steps.answer import refused
+from planner.steps.recall import recall_view
+from planner.steps.seal import Sealing
+from planner.values.check import check_frame, check_question
+from planner.values.digest import FieldDigests, canonical, request_digest
+from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
+from planner.values.request import PlanRequest
+from planner.values.switches import Switches
+from planner.values.turn import Turn
+from planner.values.unsupported import check_supported_frame
+from planner.values.view import View
+from planner.wire.dump import dump_receipt, dump_request
+
+
+class LedgerConversation:
+    """A conversation of a ledger, planned for one bundle; each plan reads what may be in the prompt and little more.
+
+    >>> import tempfile
+    >>> from planner import Ledger, Planner, PlanRequest
+    >>> from planner.values.turn import Message
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(f"{folder}/chats") as ledger:
+    ...     done = ledger.append("c1", "t1", [Message("user", "m1", "How many moons has Mars?")])
+    ...     chat = Planner("reference").ledger_conversation(ledger, "c1")
+    ...     chat.plan(PlanRequest("reference")).accepted
+    True
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        conversation_id: str,
+        encoder: Encoder,
+        *,
+        digest_key: bytes | None = None,
+        tell: Callable[[Plan | Refusal], Plan | Refusal] | None = None,
+        switches: Switches | None = None,
+    ) -> None:
+        """Read nothing yet. Every plan sees the ledger as it is then."""
+        self._ledger = ledger
+        self._conversation_id = conversation_id
+        self._encoder = encoder
+        self._digest_key = digest_key
+        self._tell = tell or (lambda answer: answer)
+        self._switches = switches or Switches()
+        self._stores: dict[tuple[frozenset[str], bytes, str | None], tuple[Stores, dict[str, Turn]]] = {}
+        self._digests = FieldDigests()
+        self._told_stale: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def plan(
+        self,
+        request: PlanRequest,
+        *,
+        generation: int | None = None,
+        revoked: frozenset[str] = frozenset(),
+        record: bool = True,
+    ) -> Plan | Refusal:
+        """Plan a request whose conversation, generation, revision, turns and summaries the ledger brings.
+
+        generation  the caller's, refused where the ledger has a newer one; None takes the ledger's.
+        revoked     citation ids that may not be used any more (X39).
+        record      store receipt and canonical request; without it nothing is written at all.
+        Equals the plan of the same request with all turns sent: ids and receipt, byte for byte.
+        Raises PlannerFault `stale_generation`, `conversation_not_found` and those of bundle and storage.
+        """
+        with self._lock:
+            active = Active(request.policy_version)
+            view = self._ledger.view(self._conversation_id, generation=generation, active=active)
+            if not self._switches.summaries:
+                view = replace(view, summaries=(), stale=())
+            request = replace(
+                request, conversation_id=self._conversation_id, generation=view.generation, revision=view.revision
+            )
+            answer = self._plan(request, view, revoked)
+            if record:
+                self._record(replace(request, summaries=()), view, answer)
+            return self._tell(answer)
+
+    def _plan(self, request: PlanRequest, view: View, revoked: frozenset[str]) -> Plan | Refusal:
+        try:
+            if request.turns or request.summaries:
+                raise RefusalSignal("invalid-input", "$.turns: a ledger brings its own turns and summaries")
+            check_frame(request)
+            check_supported_frame(request)
+            _check_question(request, view)
+        except RefusalSignal as signal:
+            return refused(Sealing(request, None, None, self._digest_key), signal)
+        request = replace(request, summaries=view.summaries)
+        manifest = self._encoder.bundle.manifest
+        digest = request_digest(request, view.chain.hex(), self._digests)
+        sealing = Sealing(request, manifest, digest, self._digest_key)
+        stores, known = self._stores_for(request)
+        view = replace(view, turns=_Watched(view.turns, stores, known))
+        try:
+            history = recall_view(request, view, revoked=revoked)
+        except RefusalSignal as signal:
+            return refused(sealing, signal)
+        return run(Job(request, history, self._encoder, sealing, stores))
+
+    def _record(self, request: PlanRequest, view: View, answer: Plan | Refusal) -> None:
+        receipt = answer.receipt
+        if receipt.request_digest is not None:
+            self._ledger.put_part(
+                self._conversation_id, "canonical_request", dump_request(request), receipt.request_digest
+            )
+        self._ledger.save_receipt(self._conversation_id, dump_receipt(receipt), generation=view.generation)
+        new = [entry for entry in view.stale if (view.branch, entry.summary_id) not in self._told_stale]
+        if new:
+            self._ledger.invalidate(self._conversation_id, new)
+            self._told_stale.update((view.branch, entry.summary_id) for entry in new)
+
+    def _stores_for(self, request: PlanRequest) -> tuple[Stores, dict[str, Turn]]:
+        # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
+        options = canonical(dict(request.template_options)) if request.template_options else b""
+        key = (frozenset(request.options.concessions), options, request.now)
+        if key not in self._stores:
+            if len(self._stores) >= 4:
+                self._stores.clear()
+            self._stores[key] = (Stores(), {})
+        return self._stores[key]
+
+
+def _check_question(request: PlanRequest, view: View) -> None:
+    opened = [view.turns[index] for index in view.pinned if view.turns[index].state == "open"]
+    wanted = request.request.turn_id
+    named = next((turn for turn in opened if turn.id == wanted), None)
+    if named is None and wanted is not None:
+        find = getattr(view.turns, "index_of", None)
+        place = find(wanted) if find is not None else None
+        named = None if place is None else view.turns[place]
+    asked = [turn for turn in opened if turn.messages]
+    check_question(request, named, max(asked, key=lambda turn: turn.sequence, default=None))
+
+
+class _Watched(Sequence[Turn]):
+    """The turns of a view; one that differs from what an earlier plan saw is forgotten by the stores."""
+
+    def __init__(self, turns: Sequence[Turn], stores: Stores, known: dict[str, Turn]) -> None:
+        self._turns, self._stores, self._known = turns, stores, known
+        self._seen: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, at: int) -> Turn: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Turn]: ...
+    def __getitem__(self, at: int | slice) -> Turn | list[Turn]:
+        if isinstance(at, slice):
+            return [self._watch(turn) for turn in self._turns[at]]
+        return self._watch(self._turns[at])
+
+    def __iter__(self) -> Iterator[Turn]:
+        return (self._watch(turn) for turn in self._turns)
+
+    def index_of(self, turn_id: str) -> int | None:
+        """Return the place of a turn, None where it is not shown."""
+        find: Callable[[str], int | None] | None = getattr(self._turns, "index_of", None)
+        if find is not None:
+            return find(turn_id)
+        return next((place for place, turn in enumerate(self._turns) if turn.id == turn_id), None)
+
+    def _watch(self, turn: Turn) -> Turn:
+        if turn.id in self._seen:
+            return turn
+        self._seen.add(turn.id)
+        before = self._known.get(turn.id)
+        if before is not None and before != turn:
+            self._stores.forget(turn.id)
+        self._known[turn.id] = turn
+        return turn

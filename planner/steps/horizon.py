@@ -1,0 +1,228 @@
+"""How far back a plan must look: newest first until sizes exceed the room, a covered run as its summary (design.md §5).
+
+Whatever lies beyond is in no rung that fits, so the answer equals that of a look at every turn (a law with a test).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from planner.steps.measure import turn_texts
+from planner.steps.sizes import TOLERANCE_TOKENS, Sizes, too_many_bytes
+from planner.values.reasons import RefusalSignal
+from planner.values.request import Options
+from planner.values.rung import Cover, Horizon, Layered
+from planner.values.turn import Turn
+
+_CHARACTERS_A_TOKEN = 6
+_SMALLEST_BATCH = 4_096
+
+
+def horizon(sizes: Sizes, options: Options, room: int, byte_limit: int | None) -> Horizon:
+    """Return how far back a plan within `room` tokens looks; sizes of all it looks at are known afterwards.
+
+    Refuses input_too_large where a turn that may not leave has more bytes than could ever fit.
+    """
+    layered = sizes.measurer.layered
+    walk = _Walk(sizes, layered, room, byte_limit)
+    if not layered.summaries:
+        index, gone_through = walk.turns_back()
+        walk.learn_staying(index, ())
+        return Horizon(index, gone_through, index)
+    return walk.over_runs(options)
+
+
+class _Walk:
+    def __init__(self, sizes: Sizes, layered: Layered, room: int, byte_limit: int | None) -> None:
+        self.sizes = sizes
+        self.layered = layered
+        self.turns = layered.history.turns
+        self.room = room
+        self.limit = room + TOLERANCE_TOKENS
+        self.byte_limit = byte_limit
+        self.staying = frozenset(layered.pinned).union(layered.held)
+        self.play: dict[str, Cover] = {}
+        self.unused: dict[str, str] = {}
+
+    def huge(self, turn: Turn) -> bool:
+        return self.byte_limit is not None and too_many_bytes(turn, self.byte_limit)
+
+    def turns_back(self, *, covered: bool = False) -> tuple[int, int]:
+        """Go back turn by turn; return where the sum exceeded the room and where too large ones end.
+
+        covered  a too large turn may be one that a summary stands for, so that it only ends this walk.
+        """
+        sizes, turns, known = self.sizes, self.turns, self.sizes.store.turns
+        index, total, gone_through = len(turns), 0, 0
+        splicer = sizes.measurer.splicer
+        always = len(turns) - (splicer.depth if splicer is not None else 0)
+        while index > 0 and total <= self.limit:
+            batch: list[Turn] = []
+            characters = 0
+            allowance = max(_CHARACTERS_A_TOKEN * (self.room - total), _SMALLEST_BATCH)
+            while index > 0 and characters < allowance:
+                turn = turns[index - 1]
+                size = known.get(turn.id)
+                if size is not None and index <= always:
+                    if batch:
+                        break
+                    index -= 1
+                    total += size.tokens
+                    if total > self.limit:
+                        break
+                    continue
+                if self.huge(turn):
+                    if not covered and index - 1 in self.staying:
+                        raise RefusalSignal("input_too_large", f"turn {turn.id}")
+                    gone_through = index
+                    break
+                characters += _characters(turn)
+                batch.append(turn)
+                index -= 1
+            if batch:
+                sizes.learn(batch[::-1])
+                total += sum(map(sizes.rendered, batch))
+            if gone_through:
+                index = gone_through
+                break
+        return index, gone_through
+
+    def over_runs(self, options: Options) -> Horizon:
+        """Go back over turns and runs, a run that its summary may stand for counted as the summary."""
+        raw_from, _ = self.turns_back(covered=True)
+        sizes, layered = self.sizes, self.layered
+        runs = runs_of(layered)
+        has_slot = sizes.measurer.encoder.bundle.profile.user_slot
+        covers = covers_of(layered, runs) if has_slot else []
+        most = summary_most(options, sizes, self.room)
+        self.play = {cover.summary.id: cover for cover in covers if cover.stays and self.usable(cover)}
+        stated = sum(sizes.item(f"summary/{name}") for name in self.play)
+        start, gone_through = self._lean(covers, most - stated)
+        in_play = sorted((cover for cover in self.play.values() if cover.low >= gone_through), key=_low)
+        self.learn_staying(start, in_play)
+        return Horizon(start, gone_through, raw_from, tuple(in_play), runs, self.unused, most, has_slot)
+
+    def usable(self, cover: Cover) -> bool:
+        """Tell whether a summary may stand for its run; what speaks against it is noted."""
+        key = f"summary/{cover.summary.id}"
+        if key in self.unused:
+            return False
+        turns = self.turns
+        following = turns[cover.high] if cover.high < len(turns) else self.layered.open_turn
+        if following.messages[0].role != "user":  # it could not carry the state block (design.md §6)
+            self.unused[key] = "summary_slot_missing"
+        elif not self.sizes.saves(cover, self.byte_limit):
+            self.unused[key] = "no_gain"
+        return key not in self.unused
+
+    def _lean(self, covers: Sequence[Cover], room_left: int) -> tuple[int, int]:
+        """Return where the least sizes exceed the room, and where too large turns end; collect covers in play."""
+        ends = {cover.high: cover for cover in covers}
+        index, total, summed = len(self.turns), 0, 0
+        batch: list[Turn] = []
+        characters = 0
+        known = self.sizes.store.turns
+        while index > 0 and total <= self.limit:
+            cover = ends.get(index)
+            if cover is not None and (cover.summary.id in self.play or self.usable(cover)):
+                index = cover.low
+                if cover.stays:
+                    continue
+                size = self.sizes.item(f"summary/{cover.summary.id}")
+                self.play[cover.summary.id] = cover
+                summed += 0 if cover.exempt else size
+                # Beyond the maximum it leaves before any turn, so that nothing is said of what stands with it.
+                total += size if cover.exempt or summed <= room_left else 0
+                continue
+            turn = self.turns[index - 1]
+            if turn.id in known:
+                total += known[turn.id].tokens
+            elif self.huge(turn):
+                if index - 1 in self.staying:
+                    raise RefusalSignal("input_too_large", f"turn {turn.id}")
+                self._learn(batch)
+                return index, index
+            else:
+                batch.append(turn)
+                characters += _characters(turn)
+            index -= 1
+            if batch and (characters >= max(_CHARACTERS_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
+                self._learn(batch)
+                total += sum(map(self.sizes.rendered, batch))
+                batch, characters = [], 0
+        self._learn(batch)
+        return index, 0
+
+    def _learn(self, batch: Sequence[Turn]) -> None:
+        if batch:
+            self.sizes.learn(batch[::-1])
+
+    def learn_staying(self, index: int, covers: Sequence[Cover]) -> None:
+        """Find the sizes of older turns that stay, and of everything that is not history."""
+        known = self.sizes.store.turns
+        batch: list[Turn] = []
+        characters = 0
+        for place in self.layered.older_staying(index):
+            if any(cover.low <= place < cover.high for cover in covers):
+                continue  # until its summary stands for it, nothing older fits either
+            turn = self.turns[place]
+            if turn.id in known:
+                continue
+            if self.huge(turn):
+                raise RefusalSignal("input_too_large", f"turn {turn.id}")
+            batch.append(turn)
+            characters += _characters(turn)
+            if characters >= _CHARACTERS_A_TOKEN * _SMALLEST_BATCH:
+                self.sizes.learn(batch)
+                batch, characters = [], 0
+        if batch or self.sizes.base is None:
+            self.sizes.learn(batch)
+
+
+def _characters(turn: Turn) -> int:
+    return sum(map(len, turn_texts(turn))) + 64
+
+
+def runs_of(layered: Layered) -> dict[str, tuple[int, int]]:
+    """Return which indexes of turns each summary stands for, low and high, by its id; no turn's words are read."""
+    turns = layered.history.turns
+    return {
+        summary.id: (
+            bisect_left(turns, summary.covers_from, key=_sequence),
+            bisect_left(turns, summary.covers_to + 1, key=_sequence),
+        )
+        for summary in layered.summaries
+    }
+
+
+def covers_of(layered: Layered, runs: Mapping[str, tuple[int, int]]) -> list[Cover]:
+    """Return the summaries whose run holds turns and none that is pinned, by coverage (X1)."""
+    out: list[Cover] = []
+    for summary in layered.summaries:
+        low, high = runs[summary.id]
+        if low < high and not _any_within(layered.pinned, low, high):
+            stays = _any_within(layered.held, low, high)
+            out.append(Cover(summary, low, high, stays, _any_within(layered.history.withdrawing, low, high)))
+    return out
+
+
+def summary_most(options: Options, sizes: Sizes, room: int) -> int:
+    """Return how many tokens of summaries stay before turns leave: as stated, or a third of the history's room.
+
+    The room of the history is what the texts of everything else leave, each counted alone.
+    """
+    stated = options.sections.summary.max
+    return stated if stated is not None else max(0, room - sizes.fixed_texts()) // 3
+
+
+def _any_within(indexes: Sequence[int], low: int, high: int) -> bool:
+    return bisect_left(indexes, low) < bisect_left(indexes, high)
+
+
+def _low(cover: Cover) -> int:
+    return cover.low
+
+
+def _sequence(turn: Turn) -> int:
+    return turn.sequence

@@ -1,0 +1,1 @@
+"""Compaction over a real ledger: propose, ask, judge, store, plan."""

@@ -1,0 +1,1 @@
+"""The durable ledger: what is stored stays, what is read is what was stored."""

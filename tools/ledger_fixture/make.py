@@ -1,0 +1,120 @@
+"""Make fixtures/ledgers/schema_1.db: one small ledger of the first schema, to be opened by every later version.
+
+    python tools/ledger_fixture/make.py            write the file
+    python tools/ledger_fixture/make.py --check    compare the file with one that is made now, row by row
+
+A file of a past schema is never made again: once schema 2 exists this tool only checks that the old file opens.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "fixtures" / "ledgers" / "schema_1.db"
+sys.path.insert(0, str(ROOT))
+
+from planner.ledger.ledger import Ledger  # noqa: E402
+from planner.ledger.legacy import LegacyRecord  # noqa: E402
+from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult  # noqa: E402
+
+
+def _counted() -> Callable[[int], bytes]:
+    """Return a source of salts that gives the same ones each time."""
+    numbers = count()
+    return lambda size: sha256(f"fixture {next(numbers)}".encode()).digest()[:size]
+
+
+def fill(ledger: Ledger) -> None:
+    """Write a conversation with every kind of event the first schema knows beside summaries."""
+    for number in range(4):
+        messages = [Message("user", f"u{number}", f"Question {number}?"),
+                    Message("assistant", f"a{number}", f"Answer {number}.")]  # fmt: skip
+        ledger.append("desk", f"t{number}", messages, state="completed")
+    call = ToolCall("k1", "look_up", {"q": "hall", "limit": 3})
+    ledger.append("desk", "t4", [
+        Message("user", "u4", "Only read the selected files.", source="app"),
+        Message("assistant", "a4", tool_calls=(call,)),
+        Message("tool", "r4", tool_result=ToolResult("k1", "Hall 3, 40 seats.", ("Hall 3",))),
+        Message("assistant", "b4", "Hall 3 has 40 seats.", citation_ids=("s1",)),
+    ], state="completed", must_preserve=[MustPreserve("C1", "Only read the selected files.")],
+        open_items=[OpenItem("i1", "pending")], material="tool_result")  # fmt: skip
+    ledger.append("desk", "t5", [Message("user", "u5", "You may write now."), Message("assistant", "a5", "Good.")],
+                  state="completed", supersedes=["C1"])  # fmt: skip
+    ledger.edit("desk", "u1", Message("user", None, "Question one?"))
+    ledger.refuse("desk", "u2")
+    ledger.set_item("desk", "t4", OpenItem("i1", "done"))
+    ledger.append("desk", "t6", [Message("user", "u6", "Never mind.")])
+    ledger.cancel("desk", "t6", actor="user")
+    ledger.withdraw("desk", "t3")
+    ledger.branch("desk", "try", at_turn_id="t5")
+    ledger.switch("desk", "try")
+    ledger.append("desk", "t7", [Message("user", "u7", "On the branch.")])
+    ledger.store_policy("desk", b'{"policy":[{"id":"p","text":"Answer briefly."}]}')
+    ledger.import_legacy("old", [LegacyRecord("l1", "Who said this?", None, "import")])
+    ledger.append("old", "t1", [Message("user", "m1", "First."), Message("assistant", "m2", "Second.")],
+                  state="completed")  # fmt: skip
+    ledger.append("old", "t2", [Message("user", "m3", "Third."), Message("assistant", "m4", "Fourth.")],
+                  state="completed")  # fmt: skip
+    ledger.retain("old", 3, "fixture")
+
+
+def make(path: Path) -> None:
+    """Make the ledger at a path, alone: without -wal, lock and anchor beside it."""
+    real = secrets.token_bytes
+    secrets.token_bytes = _counted()  # type: ignore[assignment]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "ledger"
+            with Ledger.open(made) as ledger:
+                fill(ledger)
+            path.write_bytes(made.read_bytes())
+    finally:
+        secrets.token_bytes = real
+
+
+def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows and the schema of a ledger, in a fixed order; the file is not changed."""
+    connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY
+                                 | apsw.SQLITE_OPEN_URI)  # fmt: skip
+    found: dict[str, list[tuple[Any, ...]]] = {
+        "schema": connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall(),
+        "marks": [(connection.pragma("application_id"), connection.pragma("user_version"))],
+    }
+    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
+        rows = connection.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - names of the schema itself
+        found[str(name)] = sorted(rows, key=repr)
+    connection.close()
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Make or check the file; returns the exit status."""
+    if arguments == ["--check"]:
+        with tempfile.TemporaryDirectory() as folder:
+            fresh = Path(folder) / "fresh.db"
+            make(fresh)
+            old, new = dump(TARGET), dump(fresh)
+        wrong = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        if wrong:
+            sys.stderr.write(f"{TARGET.name} differs from what is made now: {', '.join(wrong)}\n")
+        return 1 if wrong else 0
+    if arguments:
+        sys.stderr.write(__doc__ or "")
+        return 2
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    make(TARGET)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
