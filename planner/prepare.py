@@ -119,9 +119,8 @@ class LedgerConversation:
     def _record(self, request: PlanRequest, view: View, answer: Plan | Refusal) -> None:
         receipt = answer.receipt
         if receipt.request_digest is not None:
-            self._ledger.put_part(
-                self._conversation_id, "canonical_request", dump_request(request), receipt.request_digest
-            )
+            data = dump_request(request)
+            self._ledger.put_part(self._conversation_id, CANONICAL_REQUEST, data, receipt.request_digest)
         self._ledger.save_receipt(self._conversation_id, dump_receipt(receipt), generation=view.generation)
         new = [entry for entry in view.stale if (view.branch, entry.summary_id) not in self._told_stale]
         if new:

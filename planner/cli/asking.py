@@ -14,9 +14,12 @@ from planner.cli.files import STDIO, cache_folder, read_input, user_folder
 from planner.values.request import CONCESSIONS, Concession, Options, PlanRequest
 
 if TYPE_CHECKING:
+    from planner.adapters.frames import Frame
     from planner.bundles.bundle import FolderBundle
+    from planner.ledger.ledger import Ledger
     from planner.planner import Planner
     from planner.values.plan import Plan, Refusal
+    from planner.values.switches import Switches
     from planner.wire.chat import Chat
 
 DEFAULT_BUNDLE = "qwen3-0.6b"
@@ -118,6 +121,33 @@ def plan_value(request: PlanRequest, overrides: Overrides) -> Plan | Refusal:
     """Plan a request value with overrides. Raises PlannerFault."""
     planner = planner_for(overrides.bundle or request.model_bundle_id)
     return planner.plan(overrides.apply(request, planner.bundle_id))
+
+
+def plan_stored(
+    ledger: Ledger, conversation: str, name: str | None, overrides: Overrides, switches: Switches
+) -> Plan | Refusal:
+    """Plan a conversation of a ledger, its frame from a file or as it was stored; the receipt is stored if possible.
+
+    Raises what reading and opening raise, PlannerFault `stale_generation` where the file names an older generation.
+    """
+    frame = _frame(ledger, conversation, name)
+    request = frame.request
+    if request.conversation_id not in (None, conversation):
+        raise usage("$.conversationId: is another conversation than --conversation")
+    planner = planner_for(overrides.bundle or (request.model_bundle_id if frame.names_bundle else DEFAULT_BUNDLE))
+    chat = planner.ledger_conversation(ledger, conversation, switches=switches)
+    request = overrides.apply(request, planner.bundle_id)
+    return chat.plan(request, generation=frame.generation, record=not ledger.read_only)
+
+
+def _frame(ledger: Ledger, conversation: str, name: str | None) -> Frame:
+    from planner.adapters.frames import empty_frame, read_frame, stored_frame
+    from planner.values.strict_json import REQUEST_BOUNDS
+
+    if name is None:
+        return stored_frame(ledger, conversation) or empty_frame()
+    data = read_input(name, REQUEST_BOUNDS.total_bytes)
+    return read_frame(data, None if name == STDIO else Path(name).resolve().parent)
 
 
 def plan_chat(name: str, tools: str | None, overrides: Overrides) -> Plan | Refusal:

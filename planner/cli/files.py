@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -97,9 +97,15 @@ def write_output(name: str, data: bytes) -> None:
 
     Raises PlannerFault file_not_readable; an existing file then is as it was.
     """
+    write_chunks(name, (data,))
+
+
+def write_chunks(name: str, chunks: Iterable[bytes]) -> None:
+    """Write a file of any length as `write_output` does; what the chunks raise leaves an existing file as it was."""
     if name == STDIO:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         return
     path = Path(os.path.realpath(name))
@@ -107,9 +113,10 @@ def write_output(name: str, data: bytes) -> None:
     try:
         # Devices and pipes are written through: renaming a file over one would replace it.
         if path.exists() and not path.is_file():
-            path.write_bytes(data)
+            with path.open("wb") as handle:
+                handle.writelines(chunks)
         else:
-            _replace(path, data)
+            _replace(path, chunks)
     except OSError as error:
         problem = error
     except ValueError:
@@ -118,15 +125,15 @@ def write_output(name: str, data: bytes) -> None:
         raise not_readable(name, problem)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, chunks: Iterable[bytes]) -> None:
     beside = path.with_name(f".{path.name[:80]}.{os.getpid()}.part")
     try:
         with beside.open("xb") as handle:
-            handle.write(data)
+            handle.writelines(chunks)
             handle.flush()
             os.fsync(handle.fileno())
         beside.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             beside.unlink()
         raise

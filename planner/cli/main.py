@@ -20,6 +20,8 @@ COMMANDS = {
     "plan": "Plan one call: which token ids go to the model, what was left out and why.",
     "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
     "explain": "Say what happened to every id of a plan, or what another window would change.",
+    "ledger": "Keep conversations: import, export, check, and purge by a recorded run.",
+    "compact": "Summarise old turns: propose, prompt, accept, and see what stands.",
     "bundle": "List, show and check model bundles.",
     "doctor": "Show versions, folders and what is weaker on this machine.",
     "reasons": "Explain every code a plan, refusal or fault may carry: what it means and what to do.",

@@ -41,12 +41,23 @@ def message_body(message: Message) -> str:
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
+_scan = json.JSONDecoder().raw_decode
+_PLAIN = frozenset({"text", "reasoning"})
+
+
 def message_from(
     body: str, *, message_id: str, role: Role, protection: ProtectionReason | None, sequence: int, version: int
 ) -> Message:
     """Return the message of a row whose digest was checked. Raises PlannerFault `ledger_corrupt`."""
     try:
-        stored = json.loads(body)
+        stored, end = _scan(body)
+        if end != len(body):
+            raise ValueError
+        if stored.keys() <= _PLAIN:  # most messages are words and nothing else
+            return Message(
+                role, message_id, stored.get("text"), reasoning=stored.get("reasoning"), protection_reason=protection,
+                sequence=sequence, version=version,
+            )  # fmt: skip
         result = stored.get("toolResult")
         return Message(
             role=role,

@@ -19,7 +19,9 @@ from planner.values.reasons import PlannerFault
 from planner.values.turn import Message, MustPreserve, OpenItem, Turn
 
 PAGE_TURNS = 64
-_KEPT_PAGES = 32
+_SHOWN_TURNS = 16
+"""Turns of a view's page: a plan looks at the newest ones and at one or two borders."""
+_KEPT_PAGES = 128
 
 
 def load_turns(
@@ -153,11 +155,11 @@ class ShownTurns(Sequence[Turn]):
         return self.places((row.ordinal,))[0]
 
     def _at(self, ordinal: int) -> Turn:
-        number = ordinal // PAGE_TURNS
-        first = max(number * PAGE_TURNS, self._start)
+        number = ordinal // _SHOWN_TURNS
+        first = max(number * _SHOWN_TURNS, self._start)
         page = self._pages.get(number)
         if page is None:
-            last = min((number + 1) * PAGE_TURNS, self._end) - 1
+            last = min((number + 1) * _SHOWN_TURNS, self._end) - 1
             with self._store.read("read turns") as connection:
                 page = load_turns(connection, self._conversation, self._line, first, last)
             self._pages[number] = page

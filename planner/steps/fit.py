@@ -51,7 +51,7 @@ def fit(
     sums = estimates(steps, layered, sizes, kept)
     tolerance = TOLERANCE_TOKENS + len(kept)
     if not layered.plain:  # each entry of a state block is counted alone, so its ends may merge
-        tolerance += 2 * (len(steps.reach.covers) + len(layered.constraints)) + _BLOCK_TOLERANCE_TOKENS
+        tolerance += len(steps.reach.covers) + len(layered.constraints) + _BLOCK_TOLERANCE_TOKENS
     last = len(steps.moves)
     known: dict[int, Measured] = {}
     shift = 0

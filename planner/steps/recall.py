@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import overload
 
@@ -138,7 +138,9 @@ def without_own(
     own, turns = history.open_turn, history.turns
     if not any(turn.id == own.id for turn in opened):
         return replace(history, held=tuple(held), withdrawing=tuple(withdrawing)) if held or withdrawing else history
-    place = bisect_left(turns, own.sequence, key=_sequence)
+    find: Callable[[str], int | None] | None = getattr(turns, "index_of", None)
+    # Turns that are read where they are looked at know a place without a search through them.
+    place = bisect_left(turns, own.sequence, key=_sequence) if find is None else find(own.id) or 0
 
     def moved(indexes: Sequence[int]) -> tuple[int, ...]:
         return tuple(index - (index > place) for index in indexes if index != place)

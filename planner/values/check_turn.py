@@ -55,7 +55,7 @@ def check_turn(turn: Turn, path: str, message_ids: set[str] | None = None) -> No
                 invalid(f"{path}.messages[{index}].id", "is used by another message")
             own_ids.add(message.id)
     _check_pairs(turn, path)
-    if turn.must_preserve or turn.supersedes or turn.open_items or turn.material is not None:
+    if turn.must_preserve != () or turn.supersedes != () or turn.open_items != () or turn.material is not None:
         _check_relations(turn, path)
     if message_ids is not None:
         message_ids |= own_ids
