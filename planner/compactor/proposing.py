@@ -9,6 +9,8 @@ from planner.compaction.prompt import SummaryPrompt, build_prompt
 from planner.compaction.propose import Material, propose, split, with_runs
 from planner.compaction.strategy import Settings
 from planner.compactor.context import Context
+from planner.ledger.rejections import MAX_ATTEMPTS
+from planner.values.check_summary import run_now
 from planner.values.compaction import CompactionPlan, Run, Unplanned
 from planner.values.digest import canonical, digest
 from planner.values.plan import Plan, Refusal
@@ -33,6 +35,24 @@ def proposed(context: Context, view: View) -> CompactionPlan | Unplanned:
         return plan
     runs = tuple(part for run in plan.runs for part in _fitting(context, run, material, view))
     return with_runs(plan, runs, material) if runs else Unplanned("nothing_to_compact", "no run fits the summariser")
+
+
+def unfinished(context: Context, view: View) -> CompactionPlan | None:
+    """Return the active plan where a run of it still waits for a summary and no waiting run has changed."""
+    plan = context.ledger.active_plan(context.conversation_id)
+    if plan is None or (plan.generation, plan.branch) != (view.generation, view.branch):
+        return None
+    if (plan.policy_version, plan.strategy_version) != (context.active.policy_version, context.active.strategy_version):
+        return None
+    covered = {(record.covers_from, record.covers_to) for record in view.summaries}
+    waiting = [run for run in plan.runs if (run.covers_from, run.covers_to) not in covered]
+    for run in waiting:
+        if context.ledger.rejections(context.conversation_id, run.source_fingerprint) >= MAX_ATTEMPTS:
+            continue
+        inside = context.ledger.interval(context.conversation_id, run.covers_from, run.covers_to)
+        if not isinstance(run_now(run, inside, view.constraints), Run):
+            return None
+    return plan if waiting else None
 
 
 def _plan_id(context: Context, view: View) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.compaction.call import PromptedRun, Summariser, spoken
 from planner.compactor.context import Context, Planning
 from planner.compactor.judging import judged
-from planner.compactor.proposing import prompted, proposed
+from planner.compactor.proposing import prompted, proposed, unfinished
 from planner.compactor.shown import Answered, Choices, Status, Trial
 from planner.ledger.ledger import Ledger
 from planner.ledger.rejections import MAX_ATTEMPTS
@@ -52,8 +52,12 @@ class Compactor:
         """
         self._context.require(self._switches.store)
         self._require_met()
-        found = proposed(self._context, self._context.view())
-        return found if isinstance(found, Unplanned) else self._ledger.save_plan(found, replace=replace_active)
+        view = self._context.view()
+        found = proposed(self._context, view)
+        if isinstance(found, Unplanned):
+            # What is left may fit no call any more, yet runs of the active plan can still wait for their answers.
+            return found if replace_active else unfinished(self._context, view) or found
+        return self._ledger.save_plan(found, replace=replace_active)
 
     def prompts(self, plan: CompactionPlan) -> tuple[PromptedRun, ...]:
         """Return the call of each run of a plan, ready for a model; calls none itself.

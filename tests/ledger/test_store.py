@@ -187,10 +187,12 @@ def test_threads_and_a_forked_child_write_one_chain(path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
+        own = ledger._store.connection()
         child = os.fork()
         if child == 0:
             status = 1
             with suppress(BaseException):
+                assert ledger._store.connection() is not own
                 fill(ledger, 5, conversation="child")
                 ledger.close()
                 status = 0
