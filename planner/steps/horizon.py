@@ -15,7 +15,7 @@ from planner.values.request import Options
 from planner.values.rung import Cover, Horizon, Layered
 from planner.values.turn import Turn
 
-_CHARACTERS_A_TOKEN = 6
+_BYTES_A_TOKEN = 5
 _SMALLEST_BATCH = 4_096
 
 
@@ -59,9 +59,9 @@ class _Walk:
         always = len(turns) - (splicer.depth if splicer is not None else 0)
         while index > 0 and total <= self.limit:
             batch: list[Turn] = []
-            characters = 0
-            allowance = max(_CHARACTERS_A_TOKEN * (self.room - total), _SMALLEST_BATCH)
-            while index > 0 and characters < allowance:
+            weight = 0
+            allowance = max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH)
+            while index > 0 and weight < allowance:
                 turn = turns[index - 1]
                 size = known.get(turn.id)
                 if size is not None and index <= always:
@@ -77,7 +77,7 @@ class _Walk:
                         raise RefusalSignal("input_too_large", f"turn {turn.id}")
                     gone_through = index
                     break
-                characters += _characters(turn)
+                weight += _weight(turn)
                 batch.append(turn)
                 index -= 1
             if batch:
@@ -121,7 +121,7 @@ class _Walk:
         ends = {cover.high: cover for cover in covers}
         index, total, summed = len(self.turns), 0, 0
         batch: list[Turn] = []
-        characters = 0
+        weight = 0
         known = self.sizes.store.turns
         while index > 0 and total <= self.limit:
             cover = ends.get(index)
@@ -145,12 +145,12 @@ class _Walk:
                 return index, index
             else:
                 batch.append(turn)
-                characters += _characters(turn)
+                weight += _weight(turn)
             index -= 1
-            if batch and (characters >= max(_CHARACTERS_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
+            if batch and (weight >= max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
                 self._learn(batch)
                 total += sum(map(self.sizes.rendered, batch))
-                batch, characters = [], 0
+                batch, weight = [], 0
         self._learn(batch)
         return index, 0
 
@@ -162,7 +162,7 @@ class _Walk:
         """Find the sizes of older turns that stay, and of everything that is not history."""
         known = self.sizes.store.turns
         batch: list[Turn] = []
-        characters = 0
+        weight = 0
         for place in self.layered.older_staying(index):
             if any(cover.low <= place < cover.high for cover in covers):
                 continue  # until its summary stands for it, nothing older fits either
@@ -172,16 +172,19 @@ class _Walk:
             if self.huge(turn):
                 raise RefusalSignal("input_too_large", f"turn {turn.id}")
             batch.append(turn)
-            characters += _characters(turn)
-            if characters >= _CHARACTERS_A_TOKEN * _SMALLEST_BATCH:
+            weight += _weight(turn)
+            if weight >= _BYTES_A_TOKEN * _SMALLEST_BATCH:
                 self.sizes.learn(batch)
-                batch, characters = [], 0
+                batch, weight = [], 0
         if batch or self.sizes.base is None:
             self.sizes.learn(batch)
 
 
-def _characters(turn: Turn) -> int:
-    return sum(map(len, turn_texts(turn))) + 64
+def _weight(turn: Turn) -> int:
+    """Return about how many bytes a turn has; tokens follow bytes more closely than characters."""
+    return 64 + sum(
+        len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in turn_texts(turn)
+    )
 
 
 def runs_of(layered: Layered) -> dict[str, tuple[int, int]]:
