@@ -67,6 +67,7 @@ test: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
 	@$(BIN)/planner reasons --check docs/reasons.md
 	@$(BIN)/planner schema --check docs/schema/plan-request.schema.json
 	@$(BIN)/python tools/demo_fixture/derive.py --check
+	@$(BIN)/python tools/ledger_fixture/make.py --check
 	@$(BIN)/python tools/shipped_bundles/manifests.py --check
 	$(call stage,demo)
 	@CI=true $(BIN)/planner demo > /dev/null
@@ -79,6 +80,8 @@ test-full: test
 
 bench: $(VENV)/.bench-$(KEY)
 	@$(BIN)/python benchmarks/bench_plan.py
+	@$(BIN)/python benchmarks/bench_ledger.py --largest 100000
+	@$(BIN)/python benchmarks/bench_conformance.py
 
 fix: $(VENV)/.test-$(KEY)
 	@$(BIN)/ruff check --fix .
