@@ -55,9 +55,7 @@ def plan_of(
     constraints = ledger.view(chat).constraints
     runs = tuple(run_between(turns, constraints, span) for span in spans)
     covered = {entry for run in runs for entry in run.source_ids}
-    preserved = tuple(
-        message.id or "" for turn in turns for message in turn.messages if message.id not in covered
-    )
+    preserved = tuple(message.id or "" for turn in turns for message in turn.messages if message.id not in covered)
     return CompactionPlan(
         plan_id, chat, head.branch, head.generation, head.revision, policy, STRATEGY_VERSION, runs, preserved,
         event=head.event if event is None else event,

@@ -92,9 +92,7 @@ def test_R77_old_versions_kept_within_retention(ledger: Ledger) -> None:
     accepted(ledger, "s2", 1, 2)
     accepted(ledger, "s3", 1, 3)
     found = ledger.summaries(CHAT, ACTIVE)
-    assert [("s1", "stale"), ("s2", "superseded"), ("s3", "current")] == [
-        (one.summary_id, one.status) for one in found
-    ]
+    assert [("s1", "stale"), ("s2", "superseded"), ("s3", "current")] == [(one.summary_id, one.status) for one in found]
     assert ["Goal: s1.", "Goal: s2.", "Goal: s3."] == [one.record.summary_text for one in found if one.record]
 
 

@@ -112,9 +112,7 @@ def test_comparing_nothing_is_caught(ledger: Ledger, monkeypatch: pytest.MonkeyP
         rules.test_R113_reread_after_generation(ledger)
 
 
-def test_a_pointer_that_always_moves_is_caught(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pointer_that_always_moves_is_caught(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A narrower version that takes the pointer from a wider current one lets its coverage go back."""
     monkeypatch.setattr(pointers, "choose", lambda rows: (list(rows)[-1],))
     with pytest.raises(AssertionError):

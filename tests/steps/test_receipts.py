@@ -39,8 +39,14 @@ def every_refusal() -> Iterator[Refusal]:
         (toy(), replace(request, max_input_tokens=0)),
         (toy(), spelled),
         (toy(), replace(request, device_window=100)),
-        (toy(), replace(request, summaries=(summary_of("s", request.turns[:1], "sea"),),
-                        request=replace(request.request, on_invalid_summary="refuse"))),
+        (
+            toy(),
+            replace(
+                request,
+                summaries=(summary_of("s", request.turns[:1], "sea"),),
+                request=replace(request.request, on_invalid_summary="refuse"),
+            ),
+        ),
         (toy(), replace(request, turns=(answered,), request=CurrentRequest())),
         (toy(), replace(request, template_options={"other": 1})),
         (STRICT, replace(request, model_bundle_id=STRICT.bundle_id, turns=twice)),
