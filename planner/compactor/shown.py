@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from planner.compaction.call import PromptedRun
@@ -36,7 +36,7 @@ class Choices:
     min_run_turns: int = MIN_RUN_TURNS
     merge_neighbours: bool = False
     risk: Risk | None = None
-    goal: str = ""
+    goal: str = field(default="", repr=False)
     goal_from: str | None = None
 
 

@@ -59,6 +59,15 @@ class PathLock:
         finally:
             self._threads.release()
 
+    def let_go(self) -> None:
+        """Close the lock's file unless someone of this process holds the lock; who takes it next opens it again."""
+        if self._threads.acquire(blocking=False):
+            try:
+                if self._depth == 0:
+                    self._close()
+            finally:
+                self._threads.release()
+
     def _take(self, wait_seconds: float) -> None:
         module = _fcntl()
         if module is None:

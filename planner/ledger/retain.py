@@ -12,13 +12,17 @@ from typing import Any
 import apsw
 
 from planner.ledger.chains import extend_chain, first_ordinal
+from planner.ledger.current import Line, moved_on
 from planner.ledger.faults import mapped
 from planner.ledger.heads import conversation_key
 from planner.ledger.lineage import NO_CUT, Segment, lineage
 from planner.ledger.lock import lock_of
+from planner.ledger.relating import settle_relations
 from planner.ledger.rows import newest_messages, newest_turn
 from planner.ledger.scope import Scope, check_id, open_scope
 from planner.ledger.store import Store
+from planner.ledger.stored import Active
+from planner.ledger.summary_rows import SummaryRow, is_visible, rows_where
 from planner.ledger.transaction import Transaction
 from planner.values.field_rules import invalid, is_whole
 
@@ -83,8 +87,9 @@ def _purge(scope: Scope, before_sequence: int, reason: str) -> Boundary:
         "turns": _touch_purged(tx, scope.conversation, through, -1 if known is None else known),
         "messages": _purge_messages(tx, scope.conversation, lines, starts, before_sequence),
         "parts": _purge_parts(tx, scope.conversation, lines, starts),
-        "summaries": _purge_summaries(tx, scope.conversation, before_sequence),
+        "summaries": _purge_summaries(tx, scope.conversation, lines, (before_sequence, through)),
     }
+    _settle_names(tx, scope.conversation, lines, through)
     tx.fail("after_purge")
     event = tx.record("retention", conversation=scope.conversation, through_sequence=through, reason=reason, **counts)
     tx.connection.execute("DELETE FROM retention_switch")
@@ -160,6 +165,16 @@ def _purge_messages(
     return count
 
 
+def _settle_names(tx: Transaction, conversation: int, lines: Sequence[Sequence[Segment]], through: int) -> None:
+    """Bring relations up to date that rested on what a purged message named: it names nothing any more."""
+    rows: list[Any] = tx.connection.execute(
+        "SELECT DISTINCT name FROM mark WHERE conversation = ? AND op = 'names' AND sequence <= ?",
+        (conversation, through),
+    ).fetchall()
+    for line in lines:
+        settle_relations(tx, conversation, line, (name for (name,) in rows), ())
+
+
 def _purge_parts(tx: Transaction, conversation: int, lines: Sequence[Sequence[Segment]], starts: Sequence[int]) -> int:
     kept = "', '".join(KEPT_PARTS)
     tx.connection.execute(f"DELETE FROM part WHERE conversation = ? AND kind NOT IN ('{kept}')", (conversation,))  # noqa: S608
@@ -176,15 +191,40 @@ def _purge_parts(tx: Transaction, conversation: int, lines: Sequence[Sequence[Se
     return count
 
 
-def _purge_summaries(tx: Transaction, conversation: int, before: int) -> int:
-    """Take the text of old versions; one that stands for purged turns stays, as the declared border (X41, R77)."""
-    tx.connection.execute(
-        "UPDATE summary SET body = NULL, salt = NULL WHERE conversation = ? AND covers_to < ? AND body IS NOT NULL"
-        " AND (status <> 'accepted' OR (event NOT IN (SELECT summary FROM active_run)"
-        " AND event NOT IN (SELECT summary FROM adoption)))",
-        (conversation, before),
+def _purge_summaries(
+    tx: Transaction, conversation: int, lines: Sequence[Sequence[Segment]], border: tuple[int, int]
+) -> int:
+    """Take the text of old versions; one that stands for purged turns stays, as the declared border (X41, R77).
+
+    What a change made stale in every line stands for nothing, and its sources are gone, so it can never be verified
+    again. `border` is the sequence retention goes up to, and that of the last turn below it.
+    """
+    before, through = border
+    count = 0
+    for row in rows_where(
+        tx.connection, "conversation = ? AND covers_to < ? AND body IS NOT NULL", (conversation, before)
+    ):
+        used = tx.connection.execute(
+            "SELECT 1 FROM active_run WHERE summary = ?1 UNION ALL SELECT 1 FROM adoption WHERE summary = ?1",
+            (row.event,),
+        ).fetchone()
+        if row.status == "accepted" and used is not None and _stands(tx.connection, conversation, lines, row, through):
+            continue
+        tx.connection.execute("UPDATE summary SET body = NULL, salt = NULL WHERE event = ?", (row.event,))
+        count += 1
+    return count
+
+
+def _stands(
+    connection: apsw.Connection, conversation: int, lines: Sequence[Sequence[Segment]], row: SummaryRow, through: int
+) -> bool:
+    """Tell whether some line still sees a summary whose turns nothing changed; versions in force are not looked at."""
+    return any(
+        is_visible(row, line)
+        and moved_on(connection, Line(conversation, tuple(line), row.generation, through), row, Active(None, None))
+        is None
+        for line in lines
     )
-    return tx.connection.changes()
 
 
 def _clear(store: Store) -> bool:

@@ -58,14 +58,40 @@ def sync_file(path: Path) -> None:
             os.close(descriptor)
 
 
+def write_again(path: Path) -> None:
+    """Write a file's bytes to their places again and sync them. Raises OSError.
+
+    After a failed sync a system may call its unwritten pages clean, and the next sync succeeds without them.
+    """
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            place = 0
+            while data := file.read(1 << 20):
+                file.seek(place)
+                place += file.write(data)
+                file.seek(place)
+            os.fsync(descriptor)
+
+
+def _first_bytes(path: Path) -> bytes:
+    # Through SQLite's own layer: a plain close would drop the locks that other connections of this process hold on the
+    # file (POSIX), and another program would then delete the -wal under them.
+    file = apsw.VFSFile("", str(path.absolute()), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(100, 0)
+    finally:
+        file.xClose()
+
+
 def check_header(path: Path, *, anchored: bool) -> None:
     """Look at the first bytes before SQLite does: a foreign file must not be changed by opening it.
 
     anchored  whether an anchor stands beside it, which says that this was a ledger.
     Raises PlannerFault `ledger_rolled_back`, `ledger_corrupt` or `ledger_foreign`.
     """
-    with mapped("read the header"), path.open("rb") as file:
-        head = file.read(100)
+    with mapped("read the header"):
+        head = _first_bytes(path)
     if not head:
         if anchored:
             raise PlannerFault("ledger_rolled_back", "the file is empty and its anchor is not")

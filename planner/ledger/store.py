@@ -40,7 +40,7 @@ from planner.ledger.checks import check_open, newest
 from planner.ledger.faults import mapped
 from planner.ledger.heads import HeadRow
 from planner.ledger.lock import lock_of
-from planner.ledger.schema import check_header, connect, create_file, migrate, migrations, sync_file
+from planner.ledger.schema import check_header, connect, create_file, migrate, migrations, sync_file, write_again
 from planner.ledger.transaction import Transaction
 from planner.values.reasons import PlannerFault
 
@@ -185,13 +185,15 @@ class Store:
         """Make durable what the -wal holds, once after opening and after every failed sync; the caller holds the lock.
 
         A repeated call finds its rows there and writes nothing: without this it would be acknowledged although no sync
-        of them ever succeeded. After a failed one they are written anew, because a system may then drop its copy (P1).
+        of them ever succeeded, and a checkpoint would build on them (P1).
         """
         if self._settled:
             return
+        log = self.path.with_name(f"{self.path.name}-wal")
         if self._sync_failed:
-            self.connection().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        sync_file(self.path.with_name(f"{self.path.name}-wal"))
+            write_again(log)
+        else:
+            sync_file(log)
         self._settled, self._sync_failed = True, False
 
     def _commit(self, tx: Transaction) -> None:
@@ -208,7 +210,8 @@ class Store:
                 self.fail("in_rollback")
                 connection.execute("ROLLBACK")
         finally:
-            if isinstance(error, apsw.IOError) or connection.in_transaction:
+            # Where a file could not be opened for writing SQLite opens it for reading, and would stay with that.
+            if isinstance(error, apsw.IOError | apsw.ReadOnlyError) or connection.in_transaction:
                 self._sync_failed = True
                 self.drop_connection()
 
@@ -225,6 +228,7 @@ class Store:
         """Bring the whole -wal into the file and empty it; False where a reader holds it back."""
         with mapped("checkpoint"), lock_of(self.path).held():
             connection = self.connection()
+            self.settle()
             self.fail("before_checkpoint")
             try:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -248,6 +252,7 @@ class Store:
                 for connection in list(self._open):
                     with suppress(apsw.Error):
                         connection.close(True)
+            lock_of(self.path).let_go()
 
 
 def require_generation(head: HeadRow, generation: int | None) -> None:

@@ -15,10 +15,10 @@ class StateEntry:
 
     text: str = field(repr=False)
     message_ids: tuple[str, ...] = ()
-    owner: str | None = None
+    owner: str | None = field(default=None, repr=False)
     status: Literal["pending", "blocked", "done"] | None = None
     excerpt: str | None = field(default=None, repr=False)
-    archive_ref: str | None = None
+    archive_ref: str | None = field(default=None, repr=False)
     id: str | None = None
 
 

@@ -136,7 +136,7 @@ def test_a_view_reads_what_is_looked_at(tmp_path: Path) -> None:
         assert (69, None, 70) == tuple(view.turns.index_of(name) for name in ("t69", "t70", "t71"))  # type: ignore[attr-defined]
         assert 0 == len(pages)
         assert ("t199", "t90", "t69") == tuple(view.turns[place].id for place in (-1, 89, 69))
-        assert 2 == len(pages)
+        assert 3 == len(pages)
         assert ("t0", "t1") == tuple(turn.id for turn in view.turns[:2])
         for place in (199, -200):
             with pytest.raises(IndexError):
