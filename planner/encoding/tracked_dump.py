@@ -6,7 +6,8 @@ The plain library writes the text; here it is only written again piece by piece 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from planner.encoding.tracked import Spans, Tracked, join, make, spans_of
@@ -18,25 +19,27 @@ _MEMO_ENTRIES = 1024
 class _JsonWriter:
     """Writes JSON as `json.dumps` does and remembers the owner of each string and key."""
 
-    def __init__(self, indent: int | None, separators: tuple[str, str] | None, sort_keys: bool) -> None:
+    def __init__(self, glue: Leaf, indent: int | None, separators: tuple[str, str] | None, sort_keys: bool) -> None:
         self.indent = indent
         default = (",", ": ") if indent is not None else (", ", ": ")
         self.item, self.key = separators or default
         self.sort_keys = sort_keys
         self.out: list[str] = []
-        self.glue: Leaf | None = None
+        self.spans: list[Span] = []
+        self.glue = glue
 
     def text(self, piece: str) -> None:
-        self.out.append(make(piece, ((self.glue, len(piece)),)) if piece else piece)
+        if piece:
+            self.out.append(piece)
+            self.spans.append((self.glue, len(piece)))
 
     def string(self, value: str, ensure_ascii: bool) -> None:
-        body = json.dumps(str.__str__(value), ensure_ascii=ensure_ascii)[1:-1]
-        self.text('"')
-        if isinstance(value, Tracked):
-            self.out.append(_escape_spans(value, body, ensure_ascii))
-        else:
-            self.text(body)
-        self.text('"')
+        quoted = _quoted(value, ensure_ascii)
+        if not isinstance(value, Tracked):
+            self.text(quoted)
+            return
+        self.out.append(quoted)
+        self.spans += ((self.glue, 1), *_escaped_spans(value, len(quoted) - 2, ensure_ascii), (self.glue, 1))
 
     def value(self, value: Any, ensure_ascii: bool, level: int) -> None:
         if isinstance(value, str):
@@ -119,19 +122,23 @@ class _ReprWriter:
         self.text(quote)
 
 
-def _escape_spans(value: Tracked, body: str, ensure_ascii: bool) -> Tracked:
+def _quoted(text: str, ensure_ascii: bool) -> str:
+    """Return a text as `json.dumps` writes it, by the library's own functions for strings."""
+    return encode_basestring_ascii(text) if ensure_ascii else encode_basestring(text)
+
+
+def _escaped_spans(value: Tracked, length: int, ensure_ascii: bool) -> Spans:
+    """Return the owners of a text's escaped form, which has so many characters."""
     if len(value.spans) <= 1:
-        owner = value.spans[0][0] if value.spans else None
-        return make(body, ((owner, len(body)),) if body else ())
+        return ((value.spans[0][0], length),) if length else ()
     spans: list[Span] = []
     at = 0
-    for owner, length in value.spans:
-        piece = json.dumps(str.__getitem__(value, slice(at, at + length)), ensure_ascii=ensure_ascii)[1:-1]
-        spans.append((owner, len(piece)))
-        at += length
-    if sum(length for _, length in spans) != len(body):  # a surrogate pair split between two owners
-        return make(body, ((value.spans[0][0], len(body)),))
-    return make(body, tuple(spans))
+    for owner, size in value.spans:
+        spans.append((owner, len(_quoted(str.__getitem__(value, slice(at, at + size)), ensure_ascii)) - 2))
+        at += size
+    if sum(size for _, size in spans) != length:  # a surrogate pair split between two owners
+        return ((value.spans[0][0], length),)
+    return tuple(spans)
 
 
 def _first_leaf(value: Any) -> Leaf | None:
@@ -195,15 +202,13 @@ class ToJson:
         glue = _glue_for(_first_leaf(value))
         if glue is None:
             return plain
-        writer = _JsonWriter(indent, separators, sort_keys)
-        writer.glue = glue
+        writer = _JsonWriter(glue, indent, separators, sort_keys)
         writer.value(value, ensure_ascii, 0)
-        text = join("", writer.out)
         # Ownership may be lost here, the text never changes: json's own output is what is printed.
-        return make(text, _coalesce(text.spans)) if text == plain else plain
+        return make(plain, _coalesce(writer.spans)) if "".join(writer.out) == plain else plain
 
 
-def _coalesce(spans: Spans) -> Spans:
+def _coalesce(spans: Iterable[Span]) -> Spans:
     out: list[Span] = []
     for owner, length in spans:
         if out and out[-1][0] is owner:
