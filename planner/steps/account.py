@@ -30,8 +30,9 @@ def account(assembled: Assembled, request: PlanRequest, window: Window) -> Accou
     The six input lines add up to the number of ids by construction.
     """
     lines = dict.fromkeys((*_FIELD_OF_SECTION.values(), *_FIELD_OF_WHICH.values()), 0)
+    labels = assembled.labels
     for item, tokens in assembled.charges.items():
-        leaf = assembled.labels[item]
+        leaf = labels[item]
         # A carried constraint stands in the history, so that the front stays stable, and is policy all the same.
         lines["policy_tokens" if leaf.of_which == "constraint" else _FIELD_OF_SECTION[leaf.section]] += tokens
         if leaf.of_which:

@@ -22,7 +22,6 @@ from planner.values.plan import Advice, Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.reasons import RefusalSignal, outcome_of
 from planner.values.rung import Ladder, Layered
-from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 
@@ -122,8 +121,8 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
     )
 
 
-def _kept_turns(fitted: Fitted) -> list[Turn]:
-    return [entry for entry in fitted.measured.selection.history if isinstance(entry, Turn)]
+def _first_kept(fitted: Fitted) -> str | None:
+    return next((entry.id for entry in fitted.measured.selection.history if isinstance(entry, Turn)), None)
 
 
 def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str, Any]:
@@ -131,21 +130,20 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
     assembled = encoding.assembled
     if assembled is None or fitted.measured.framed is None:
         raise AssertionError("a fitting rung without a prompt")
-    turns = _kept_turns(fitted)
+    shown = [entry for entry in fitted.measured.selection.history if not isinstance(entry, Turn)]
     flags = list(resolved.flags)
     if answering.layered.summaries and not answering.steps.reach.has_slot:
         flags.append("summary_slot_missing")
     shared = None
     fresh = len(assembled.ids)
     if request.previous is not None:
-        shared = prefix(request.previous, assembled.ids, assembled, turns[0].id if turns else None)
+        shared = prefix(request.previous, assembled.ids, assembled, _first_kept(fitted))
         if shared is None:
             flags.append("no_previous_ids")
         else:
             fresh -= shared.common_tokens
         if request.previous.generated_ids is None:
             flags.append("generated_unknown")
-    shown = [e for e in fitted.measured.selection.history if isinstance(e, SummaryRecord)]
     return {
         "flags": flags,
         "defaults": resolved.defaults,

@@ -6,6 +6,7 @@ Moves 0, 2 and 6 (duplicates, shorter forms of results) stay empty until their r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import overload
 
 from planner.values.constraint import Constraint
@@ -108,7 +109,10 @@ class TurnByTurn(Sequence[Move]):
     def __getitem__(self, at: int | slice) -> Move | list[Move]:
         """Return one move, or a list of several."""
         if isinstance(at, slice):
-            return [self[place] for place in range(self._count)[at]]
+            start, stop, step = at.indices(self._count)
+            if step > 0:
+                return list(islice(self, start, stop, step))
+            return [self[place] for place in range(start, stop, step)]
         place = range(self._count)[at] - len(self._first)
         if place < 0:
             return self._first[place]
@@ -167,14 +171,15 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
         if move.comes:
             runs.append(move.run)
     turns = layered.history.turns
-    cited = tuple(entry for entry in passages if f"passage/{entry.citation_id}" not in gone)
+    cited = tuple([entry for entry in passages if f"passage/{entry.citation_id}" not in gone])
     older = layered.older_staying(begin)
     if not runs:
         whole = [*(turns[index] for index in older), *turns[begin:]]
     else:
         whole = [turns[index] for index in outside(runs, older, begin, len(turns))]
     if gone:
-        whole = [turn for turn in whole if f"turn/{turn.id}" not in gone]
+        left = {key[5:] for key in gone if key.startswith("turn/")}
+        whole = [turn for turn in whole if turn.id not in left]
     if layered.plain:
         return Selection(tuple(whole), cited)
     shown = [cover for cover in steps.reach.covers if f"summary/{cover.summary.id}" in come - gone]

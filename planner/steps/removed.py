@@ -46,7 +46,10 @@ def removed(layered: Layered, steps: Ladder, fitted: Fitted) -> Removed:
         fates.reasons.update(dict.fromkeys(move.leaves, reason))
         fates.runs += [(*move.run, key) for key in move.comes]
     shown = fitted.measured.selection.history
-    kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}
+    if layered.summaries:
+        kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}
+    else:
+        kept = {entry.id for entry in shown}
     ranges = _missing_turns(layered, reach.gone_through, kept, fates)
     out = [*history.left_out, *steps.gone]
     for low, high, reason in ranges:
@@ -96,7 +99,13 @@ def _missing_turns(layered: Layered, gone_through: int, kept: set[str], fates: _
         between(0, gone_through - 1, "beyond_too_large")
         add(gone_through - 1, gone_through, "too_large")
     between(gone_through, begin, fates.older)
-    index, turns = begin, layered.history.turns
+    turns = layered.history.turns
+    if not runs:
+        for index, turn in enumerate(turns[begin:], begin):
+            if turn.id not in kept:
+                add(index, index + 1, fates.reasons.get(f"turn/{turn.id}", "over_budget"))
+        return found
+    index = begin
     while index < len(turns):
         if index in runs:
             high, why = runs[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from planner.encoding.assemble import Assembled
@@ -117,10 +118,20 @@ def front_tokens(assembled: Assembled) -> int:
 
 def cache_key(sealing: Sealing, ids: array[int], front: int) -> str:
     """Return the key of a runtime's cache of the front: runtime, bundle, switches and those ids."""
-    manifest = sealing.manifest
+    manifest, options = sealing.manifest, sealing.request.template_options
     runtime, bundle = (manifest.runtime, manifest.digest) if manifest is not None else (None, None)
-    head = canonical({"runtime": runtime, "bundle": bundle, "options": dict(sealing.request.template_options)})
+    head = _key_head(runtime, bundle) if not options else canonical(_key_fields(runtime, bundle, options))
     return digest(head + b"\0" + ids_bytes(ids[:front]))
+
+
+def _key_fields(runtime: str | None, bundle: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"runtime": runtime, "bundle": bundle, "options": dict(options)}
+
+
+@lru_cache(maxsize=64)
+def _key_head(runtime: str | None, bundle: str | None) -> bytes:
+    """Return the first bytes of a key without switches, the same for every plan of a bundle."""
+    return canonical(_key_fields(runtime, bundle, {}))
 
 
 def plan_receipt(
@@ -182,7 +193,7 @@ def file_items(fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[F
         if isinstance(entry, SummaryRecord):
             key = f"summary/{entry.id}"
             moving[key] = (key, "summarizable", entry.covers_to)
-    return tuple(moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept)
+    return tuple([moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept])
 
 
 def carriers(layered: Layered, fitted: Fitted) -> tuple[tuple[str, tuple[str, ...]], ...]:
