@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from planner.encoding.conserve import Printed, printed
 from planner.encoding.guards import WHITESPACE, Guards
 from planner.encoding.runs import Run, RunCache
 from planner.values.bundle import ControlToken
@@ -38,7 +39,8 @@ class Assembled:
 class Head:
     """Where assembling stood after the fixed beginning of a prompt: the same beginning goes on from here.
 
-    `text` and `spans` are that beginning, policy and tools with the framing around them; the rest is the state.
+    `text` and `spans` are that beginning, policy and tools with the framing around them, `printed` what it
+    prints of their leaves; the rest is the state.
     """
 
     text: str = field(repr=False)
@@ -49,6 +51,7 @@ class Head:
     begin: int
     swallow: bool
     keep_spans: bool
+    printed: Printed = field(repr=False)
 
     def begins(self, rendered: Rendered, keep_spans: bool) -> bool:
         """Tell whether a render begins with the very same characters and owners."""
@@ -64,6 +67,11 @@ class Heads:
     """The last fixed beginning; threads may overwrite each other's, each checks what it takes."""
 
     last: Head | None = None
+
+    def of(self, rendered: Rendered, keep_spans: bool) -> Head | None:
+        """Return the remembered beginning where a render has it."""
+        head = self.last
+        return head if head is not None and head.begins(rendered, keep_spans) else None
 
 
 class _Assembler:
@@ -84,9 +92,10 @@ class _Assembler:
         self.begin, self.swallow = head.begin, head.swallow
 
     def stand(self, rendered: Rendered, at: int, count: int) -> Head:
+        text, spans = rendered.text[:at], rendered.spans[:count]
         return Head(
-            rendered.text[:at], rendered.spans[:count], _copied(self.out), tuple(self.owners), tuple(self.lengths),
-            self.begin, self.swallow, self.keep_spans,
+            text, spans, _copied(self.out), tuple(self.owners), tuple(self.lengths),
+            self.begin, self.swallow, self.keep_spans, printed(Rendered(text, spans)),
         )  # fmt: skip
 
     def add(self, owner: Leaf | None, length: int) -> None:
@@ -190,8 +199,8 @@ def assemble(
     `heads` remembers the fixed beginning for the next render.
     """
     work = _Assembler(guards, cache, counters, keep_spans)
-    head = heads.last if heads is not None else None
-    if head is not None and head.begins(rendered, keep_spans):
+    head = heads.of(rendered, keep_spans) if heads is not None else None
+    if head is not None:
         work.resume(head)
         at, count = len(head.text), len(head.spans)
     else:

@@ -12,11 +12,21 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.encoding.reown import Marked, own_again
 from planner.values.profile import ParsedString, TemplateProfile, Trims
 from planner.values.prompt import Leaf, Rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What the first spans of a render print of its leaves: those printed whole, and all other pieces of any."""
+
+    characters: int
+    spans: int
+    whole: set[Leaf] = field(repr=False)
+    pieces: dict[Leaf, list[str]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +45,18 @@ def conserve(
     profile: TemplateProfile,
     spells_control: Callable[[str], bool],
     marked: Marked,
+    begun: Printed | None = None,
 ) -> Conserved:
     """Check every leaf against the render and give lost ownership back where the text stands in framing.
 
     spells_control  tells whether a text holds a control string: unowned it would be obeyed, so optional text
                     is searched for then, and only then.
     marked          renders the same inputs with other texts, to see what is printed (see `reown`).
+    begun           what is known of the very same first spans of an earlier render.
     A text of white space alone says nothing and cannot be lost.
     """
-    whole, found = _pieces_by_leaf(rendered)
+    seen = printed(rendered, begun)
+    whole, found = seen.whole, seen.pieces
     missing = [
         leaf
         for leaf in leaves
@@ -66,20 +79,23 @@ def conserve(
     return Conserved(rendered, lost, detail, tuple(ambiguous))
 
 
-def _pieces_by_leaf(rendered: Rendered) -> tuple[set[Leaf], dict[Leaf, list[str]]]:
-    """Return the leaves printed whole as they are, and what else was printed of any leaf."""
+def printed(rendered: Rendered, begun: Printed | None = None) -> Printed:
+    """Look at what was printed of each leaf, going on from what is known of the first spans."""
     whole: set[Leaf] = set()
     found: dict[Leaf, list[str]] = {}
-    text = rendered.text
+    text, spans = rendered.text, rendered.spans
     at = 0
-    for owner, length in rendered.spans:
+    if begun is not None:
+        whole, found = set(begun.whole), {leaf: list(pieces) for leaf, pieces in begun.pieces.items()}
+        at, spans = begun.characters, spans[begun.spans :]
+    for owner, length in spans:
         if owner is not None and (own := owner.text):
             if length == len(own) and text.startswith(own, at):
                 whole.add(owner)
             else:
                 found.setdefault(owner, []).append(text[at : at + length])
         at += length
-    return whole, found
+    return Printed(at, len(rendered.spans), whole, found)
 
 
 def _kept(leaf: Leaf, whole: set[Leaf], found: Mapping[Leaf, list[str]], profile: TemplateProfile) -> bool:

@@ -134,9 +134,10 @@ class Encoder:
         heads: Heads | None,
         keep_spans: bool,
     ) -> Encoding:
+        head = heads.of(rendered, keep_spans) if heads is not None else None
         kept = conserve(
             rendered, inputs.leaves, self.bundle.profile, self.guards.spelled_in,
-            lambda texts: self._marked(inputs, texts, counters),
+            lambda texts: self._marked(inputs, texts, counters), None if head is None else head.printed,
         )  # fmt: skip
         if self.whole:
             engine = self.bundle.engine

@@ -208,14 +208,20 @@ class ToJson:
         return make(plain, _coalesce(writer.spans)) if "".join(writer.out) == plain else plain
 
 
-def _coalesce(spans: Iterable[Span]) -> Spans:
+class Merged(tuple[Span, ...]):
+    """Owners of a text, neighbours of one owner merged and none of them empty."""
+
+    __slots__ = ()
+
+
+def _coalesce(spans: Iterable[Span]) -> Merged:
     out: list[Span] = []
     for owner, length in spans:
         if out and out[-1][0] is owner:
             out[-1] = (owner, out[-1][1] + length)
         else:
             out.append((owner, length))
-    return tuple(out)
+    return Merged([span for span in out if span[1]])
 
 
 def text_of(value: Any) -> str:

@@ -18,7 +18,7 @@ import jinja2.nodes
 from planner.encoding.template import TemplateEnvironment, compile_with, make_environment, pieces
 from planner.encoding.template_bounds import BoundedCodeGenerator, bounded, check_indent, joined, narrow
 from planner.encoding.tracked import Tracked, concat, join, make, respread, spans_of
-from planner.encoding.tracked_dump import ToJson, text_of
+from planner.encoding.tracked_dump import Merged, ToJson, text_of
 from planner.encoding.tracked_markup import plain_of, safe
 from planner.values.prompt import Leaf, Rendered, Span
 
@@ -163,7 +163,14 @@ def render_tracked(source: str, values: Mapping[str, Any], budget_characters: in
             spans.append((last, held))
             last, held = None, len(piece)
             continue
-        for owner, length in spans_of(piece):
+        own = spans_of(piece)
+        if type(own) is Merged and own and own[0][0] is not last:
+            if held:
+                spans.append((last, held))
+            spans.extend(own[:-1])
+            last, held = own[-1]
+            continue
+        for owner, length in own:
             if owner is last:
                 held += length
             else:
