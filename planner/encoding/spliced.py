@@ -62,7 +62,7 @@ def freeze(assembled: Assembled, items: Sequence[str]) -> dict[str, FrozenTurn]:
         start, stop = starts[item], starts[following]
         if stop <= start:
             return {}
-        neutralised = sum(count for index, count in assembled.neutral_at if start <= index < stop)
+        neutralised = sum([count for index, count in assembled.neutral_at if start <= index < stop])
         out[item] = FrozenTurn(
             item, assembled.ids[start:stop], assembled.charges[item], neutralised, assembled.labels[item]
         )
@@ -70,7 +70,7 @@ def freeze(assembled: Assembled, items: Sequence[str]) -> dict[str, FrozenTurn]:
 
 
 class Block:
-    """Ids of consecutive frozen turns in one piece, so that a stretch of them is copied at once."""
+    """Consecutive frozen turns in one piece, column by column, so that a stretch of them is copied at once."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -81,18 +81,30 @@ class Block:
         self._places: dict[str, int] = {}
         self._edges: list[int] = [0]
         self._ids: array[int] = array("i")
+        self._items: list[str] = []
+        self._charges: list[int] = []
+        self._labels: list[Leaf] = []
+        self._neutralised: list[int] = []
 
-    def extend(self, ids: array[int], frozen: Sequence[FrozenTurn]) -> list[int]:
-        """Append the ids of these turns to `ids`; return where in `ids` each of them begins."""
+    def put(self, out: Assembled, frozen: Sequence[FrozenTurn]) -> None:
+        """Append these turns to `out`, with their charges, labels, starts and control strings."""
         if not frozen:
-            return []
+            return
         first = self._hold(frozen)
-        edges = self._edges[first : first + len(frozen) + 1]
-        shift = len(ids) - edges[0]
-        width = ids.itemsize
+        here = slice(first, first + len(frozen))
+        edges = self._edges[first : here.stop + 1]
+        shift = len(out.ids) - edges[0]
+        width = out.ids.itemsize
         with memoryview(self._ids) as every, every.cast("B") as held:
-            ids.frombytes(held[edges[0] * width : edges[-1] * width])
-        return [edge + shift for edge in edges[:-1]]
+            out.ids.frombytes(held[edges[0] * width : edges[-1] * width])
+        starts = [edge + shift for edge in edges[:-1]]
+        items = self._items[here]
+        out.charges.update(zip(items, self._charges[here], strict=True))
+        out.labels.update(zip(items, self._labels[here], strict=True))
+        out.starts.update(zip(items, starts, strict=True))
+        neutralised = self._neutralised[here]
+        if any(neutralised):
+            out.neutral_at += [(start, count) for start, count in zip(starts, neutralised, strict=True) if count]
 
     def _hold(self, frozen: Sequence[FrozenTurn]) -> int:
         """Make sure that these turns stand here in this order; return the place of the first.
@@ -110,33 +122,31 @@ class Block:
             self._turns.append(turn)
             self._ids.extend(turn.ids)
             self._edges.append(len(self._ids))
+            self._items.append(turn.item)
+            self._charges.append(turn.charge)
+            self._labels.append(turn.label)
+            self._neutralised.append(turn.neutralised)
         return first
 
 
 def splice(tail: Assembled, frozen: Sequence[FrozenTurn], first: str, block: Block | None = None) -> Assembled:
     """Put frozen turns before `first`, the first history or request item of a rendered tail.
 
-    block  holds the ids of earlier calls in one piece, to copy from.
+    block  holds the turns of earlier calls in one piece, to copy from.
     """
     at = tail.starts[first]
-    ids = tail.ids[:at]
-    charges = {**tail.charges, **{turn.item: turn.charge for turn in frozen}}
-    labels = {**tail.labels, **{turn.item: turn.label for turn in frozen}}
-    begins = (block or Block()).extend(ids, frozen)
-    starts = dict(zip([turn.item for turn in frozen], begins, strict=True))
-    neutral_at = [entry for entry in tail.neutral_at if entry[0] < at]
-    neutral_at += [(start, turn.neutralised) for start, turn in zip(begins, frozen, strict=True) if turn.neutralised]
-    moved = len(ids) - at
-    ids.extend(tail.ids[at:])
-    for item, start in tail.starts.items():
-        starts[item] = start if start < at else start + moved
-    neutral_at += [(index + moved, count) for index, count in tail.neutral_at if index >= at]
-    return Assembled(
-        ids=ids,
-        charges=charges,
-        labels=labels,
-        starts=starts,
+    out = Assembled(
+        ids=tail.ids[:at],
+        charges=dict(tail.charges),
+        labels=dict(tail.labels),
         clean_starts=tail.clean_starts,
-        neutral_at=neutral_at,
-        neutralised=sum(count for _, count in neutral_at),
+        neutral_at=[entry for entry in tail.neutral_at if entry[0] < at],
     )
+    (block or Block()).put(out, frozen)
+    moved = len(out.ids) - at
+    out.ids.extend(tail.ids[at:])
+    for item, start in tail.starts.items():
+        out.starts[item] = start if start < at else start + moved
+    out.neutral_at += [(index + moved, count) for index, count in tail.neutral_at if index >= at]
+    out.neutralised = sum([count for _, count in out.neutral_at])
+    return out

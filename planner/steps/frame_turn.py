@@ -125,10 +125,12 @@ class _TurnFramer:
         )  # fmt: skip
 
     def spells_parsed_string(self) -> bool:
-        marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
-        return any(
-            mark in leaf.text and role in (leaf.role, "reasoning") for leaf in self.leaves for role, mark in marks
-        )
+        for entry in self.profile.parsed_strings:
+            role, mark = entry.role, entry.opener
+            for leaf in self.leaves:
+                if (role in (leaf.role, "reasoning")) and mark in leaf.text:
+                    return True
+        return False
 
     def file_item(self) -> FileItem:
         kind = "required_request" if self.place.request_item is not None else turn_kind(self.turn)
@@ -164,8 +166,7 @@ class _TurnFramer:
         if place.request_item is not None and kind == "user_text":
             item, section, of_which = place.request_item, "request", ""
         return Leaf(
-            item=item, section=section, kind=kind, text=text, role=message.role, turn=self.turn.id,
-            message=message.id or "", path=path, of_which=of_which, required=required,
+            item, section, kind, text, message.role, self.turn.id, message.id or "", path, of_which, required,
         )  # fmt: skip
 
     def owned(self, leaf: Leaf) -> str:

@@ -68,7 +68,7 @@ class _Walk:
                     if batch:
                         break
                     index -= 1
-                    total += size.tokens
+                    total += size.tokens if size.rendered is None else size.rendered
                     if total > self.limit:
                         break
                     continue

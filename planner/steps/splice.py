@@ -48,7 +48,7 @@ class Splicer:
         if history[0] is not turns[len(turns) - len(history)]:
             return None
         known = self.store.turns
-        if not known.keys() >= {entry.id for entry in history[: -self.depth]}:
+        if not all(map(known.__contains__, [entry.id for entry in history[: -self.depth]])):
             return None
         end = history[-self.depth :]
         if not all(isinstance(entry, Turn) and ordinary(framer.turn(entry)) for entry in end):

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any, cast
 
 from planner.values.request import PlanRequest
@@ -122,20 +123,21 @@ _LARGE = (
     "citations",
 )
 _SMALL = tuple(entry.name for entry in fields(PlanRequest) if entry.name not in (*_LARGE, "turns"))
-_DEFAULTS = PlanRequest(model_bundle_id="")
+_small_of = attrgetter(*_SMALL)
+_DEFAULTS = _small_of(PlanRequest(model_bundle_id=""))
 
 
 def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None = None) -> str:
     """Return the digest of a request: large fields by their own digest, turns by the value of their chain."""
     digests = known or FieldDigests()
-    body: dict[str, Any] = {}
-    for name in _SMALL:
-        value, default = getattr(request, name), getattr(_DEFAULTS, name)
-        if value is not default and value is not None and value != default:
-            body[name] = value
+    body: dict[str, Any] = {
+        name: value
+        for name, value, default in zip(_SMALL, _small_of(request), _DEFAULTS, strict=True)
+        if value is not default and value is not None and value != default
+    }
     for name in _LARGE:
         value = getattr(request, name)
-        if name == "passages":  # planned by relevance and id, so their order in the request is none
+        if name == "passages" and value:  # planned by relevance and id, so their order in the request is none
             value = tuple(sorted(value, key=lambda passage: passage.citation_id))
         if value:
             body[name] = digests.of(name, value)
