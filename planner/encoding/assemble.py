@@ -113,13 +113,12 @@ class _Assembler:
         if not self.owners:
             self.begin = stop
             return
-        start, end = self.begin, stop
-        run_text = text[start:end]
+        run_text = text[self.begin : stop]
         if self.swallow or trim_right:
             run_text = self._trim(run_text, trim_right)
-        self.swallow = False
-        index = len(self.out.ids)
+            self.swallow = False
         out = self.out
+        index = len(out.ids)
         run = None
         if run_text:
             run = self.cache.encode(run_text, tuple(self.lengths), self.counters)
@@ -127,26 +126,31 @@ class _Assembler:
             if run.neutralised:
                 out.neutralised += run.neutralised
                 out.neutral_at.append((index, run.neutralised))
-        shared = False
-        before = 0
-        for position, owner in enumerate(self.owners):
-            count = run.counts[position] if run is not None else 0
-            before += count
-            if owner is None:
-                continue
-            item = owner.item
-            out.charges[item] = out.charges.get(item, 0) + count
-            if item not in out.starts:
-                # A run that begins with another item's text (a folded policy) cannot be cut at its start.
-                out.starts[item] = index + before - count if shared else index
-                out.labels[item] = owner
-                out.clean_starts[item] = not shared
-            shared = True
+        if len(self.owners) > 1 or self.owners[0] is not None:
+            self._charge(index, run.counts if run is not None else (0,) * len(self.owners))
         if self.keep_spans and run is not None:
             self._record(run)
         self.owners.clear()
         self.lengths.clear()
         self.begin = stop
+
+    def _charge(self, index: int, counts: tuple[int, ...]) -> None:
+        out = self.out
+        shared = False
+        before = 0
+        for owner, count in zip(self.owners, counts, strict=True):
+            if owner is not None:
+                item = owner.item
+                if item in out.starts:
+                    out.charges[item] += count
+                else:
+                    # A run that begins with another item's text (a folded policy) cannot be cut at its start.
+                    out.starts[item] = index + before if shared else index
+                    out.charges[item] = count
+                    out.labels[item] = owner
+                    out.clean_starts[item] = not shared
+                shared = True
+            before += count
 
     def _record(self, run: Run) -> None:
         for owner, count in zip(self.owners, run.counts, strict=True):
@@ -242,11 +246,13 @@ def _take(work: _Assembler, text: str, spans: Sequence[Span], at: int) -> int:
         stretch = text[at : at + length]
         cursor = 0
         for hit in guards.find(stretch):
-            work.add(None, hit.start - cursor)
+            if hit.start > cursor:
+                work.add(None, hit.start - cursor)
             work.flush(text, at + hit.start, hit.token.lstrip)
             work.control(hit.token)
             work.begin = at + hit.stop
             cursor = hit.stop
-        work.add(None, length - cursor)
+        if length > cursor:
+            work.add(None, length - cursor)
         at += length
     return at

@@ -178,7 +178,7 @@ class Encoder:
 
 
 def _characters(inputs: TemplateInputs) -> int:
-    return sum(len(leaf.text) for leaf in inputs.leaves) + 256 * len(inputs.messages)
+    return sum(map(len, [leaf.text for leaf in inputs.leaves])) + 256 * len(inputs.messages)
 
 
 def as_ids(values: Sequence[int]) -> array[int]:

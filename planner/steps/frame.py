@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from planner.steps.frame_blocks import citation_area, state_block
@@ -265,4 +265,4 @@ def _aliased(parts: Sequence[tuple[str, FramedTurn]]) -> int:
 def carried_framing(framing: Framing) -> Framing:
     """Return the framing with every concession, for measuring what a template cannot carry (design.md §2)."""
     everything = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
-    return replace(framing, concessions=everything, drop_unsupported=True)
+    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True)

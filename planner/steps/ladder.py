@@ -167,7 +167,8 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
     for move in steps.moves[:made]:
         gone.update(move.leaves)
         come.update(move.comes)
-        begin = max(begin, move.through)
+        if move.through:
+            begin = max(begin, move.through)
         if move.comes:
             runs.append(move.run)
     turns = layered.history.turns

@@ -41,10 +41,12 @@ def removed(layered: Layered, steps: Ladder, fitted: Fitted) -> Removed:
     fates = _Fates(begin=reach.gone_through)
     for number, move in enumerate(steps.moves[: fitted.moves_made]):
         reason = fitted.beyond if fitted.needed is not None and number >= fitted.needed else move.reason
-        fates.older = reason if move.through else fates.older
-        fates.begin = max(fates.begin, move.through)
-        fates.reasons.update(dict.fromkeys(move.leaves, reason))
-        fates.runs += [(*move.run, key) for key in move.comes]
+        if move.through:
+            fates.older, fates.begin = reason, max(fates.begin, move.through)
+        for key in move.leaves:
+            fates.reasons[key] = reason
+        if move.comes:
+            fates.runs += [(*move.run, key) for key in move.comes]
     shown = fitted.measured.selection.history
     if layered.summaries:
         kept = {entry.id for entry in shown if not isinstance(entry, SummaryRecord)}

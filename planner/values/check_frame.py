@@ -75,7 +75,8 @@ def check_frame(request: PlanRequest, passed: PlanRequest | None = None) -> None
     _check_current(request.request)
     _check_previous(request.previous)
     _check_json_object(request.template_options, "$.templateOptions")
-    _check_options(request.options)
+    if known is None or known.options is not request.options:
+        _check_options(request.options)
 
 
 def _check_limits(request: PlanRequest) -> None:
