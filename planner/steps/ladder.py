@@ -90,6 +90,7 @@ class TurnByTurn(Sequence[Move]):
         """Keep the parts."""
         self._first, self._turns, self._indexes, self._last = first, turns, indexes, last
         self._count = len(first) + len(indexes) + len(last)
+        self._made: list[Move] = []
 
     def __len__(self) -> int:
         """Return the number of moves."""
@@ -98,8 +99,11 @@ class TurnByTurn(Sequence[Move]):
     def __iter__(self) -> Iterator[Move]:
         """Yield every move in order."""
         yield from self._first
-        for index in self._indexes:
-            yield Move("over_budget", (f"turn/{self._turns[index].id}",))
+        made = self._made
+        for place, index in enumerate(self._indexes):
+            if place == len(made):
+                made.append(Move("over_budget", (f"turn/{self._turns[index].id}",)))
+            yield made[place]
         yield from self._last
 
     @overload
