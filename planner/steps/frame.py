@@ -116,8 +116,11 @@ class Framer:
     def describe(self, selection: Selection, end: Framed) -> Framed:
         """Return what framing a whole selection says about its turns, over the inputs of its rendered end."""
         known = self._turns
-        entries = [entry for entry in selection.history if isinstance(entry, Turn)]
-        parts = [(entry.id, known.get(entry.id) or self.turn(entry)) for entry in entries]
+        parts = [
+            (entry.id, known.get(entry.id) or self.turn(entry))
+            for entry in selection.history
+            if isinstance(entry, Turn)
+        ]
         parts.append((self.layered.open_turn.id, self.open_turn()))
         noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliases or part.flags]
         return Framed(

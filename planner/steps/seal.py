@@ -108,10 +108,9 @@ def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...
 
 def front_tokens(assembled: Assembled) -> int:
     """Return how many ids stand before the first run of anything that changes per turn."""
+    labels = assembled.labels
     moving = [
-        start
-        for item, start in assembled.starts.items()
-        if assembled.labels[item].section in ("history", "request", "retrieval")
+        start for item, start in assembled.starts.items() if labels[item].section in ("history", "request", "retrieval")
     ]
     return min(moving, default=len(assembled.ids))
 
