@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from planner.encoding.conserve import Conserved, conserve
+from planner.encoding.conserve import Conserved, conserve, printed
 from planner.encoding.reown import with_texts
 from planner.encoding.template import render_plain
 from planner.encoding.tracked import own
 from planner.encoding.tracked_template import render_tracked
 from planner.values.profile import ParsedString, TemplateProfile, Trims
-from planner.values.prompt import Leaf
+from planner.values.prompt import Leaf, Rendered
 
 PLAIN = TemplateProfile(template_digest="0" * 64)
 
@@ -140,3 +140,18 @@ def test_a_template_that_raises_on_markers_leaves_the_place_open() -> None:
     assert owner is not None
     found = conserve(rendered, [owner], PLAIN, lambda _: False, lambda _: None)
     assert [*found.lost, *found.ambiguous] == [owner]
+
+
+def test_going_on_from_the_first_spans_finds_what_looking_at_all_finds() -> None:
+    """Whole leaves and other pieces of any, wherever the render is parted; what was known stays as it was."""
+    leaves = [leaf(text) for text in ("one", "two", "one")]
+    source = "{{ m[0] }}-{{ m[1][:2] }}{{ m[2] }}{{ m[1] }}-{{ m[1][1:] }}{{ m[0] }}"
+    rendered = render_tracked(source, {"m": [own(entry) for entry in leaves]})
+    every = printed(rendered)
+    assert (len(every.whole), [len(pieces) for pieces in every.pieces.values()]) == (3, [2])
+    for count in range(len(rendered.spans) + 1):
+        spans = rendered.spans[:count]
+        begun = printed(Rendered(rendered.text[: sum(length for _, length in spans)], spans))
+        before = {owner: list(pieces) for owner, pieces in begun.pieces.items()}
+        assert printed(rendered, begun) == every
+        assert begun.pieces == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,17 @@ def test_content_stays_owned_whatever_carries_it(source: str) -> None:
     leaf = Leaf(item="turn/t1", section="history", kind="user_text", text="content")
     rendered = render_tracked(source, {"m": own(leaf)})
     assert [length for owner, length in rendered.spans if owner is leaf] == [7]
+
+
+@pytest.mark.parametrize("source", [
+    "{{ o | tojson }}{{ o | tojson }}", "<{{ o | tojson }}{{ m }}{{ o | tojson }}>", "{{ m }}{{ m }}{{ [o, m] }}",
+    "{{ o.k }}{{ o | tojson(indent=2) }}{{ [] | tojson }}{{ m }}",
+])  # fmt: skip
+def test_neighbouring_spans_have_different_owners(source: str) -> None:
+    """Printed objects too, beside themselves, framing or their own texts."""
+    leaf, other = (Leaf(item="turn/t1", section="history", kind="user_text", text=text) for text in ("m", "k\n"))
+    rendered = render_tracked(source, {"m": own(leaf), "o": {"k": own(other), "l": [own(leaf), 1, ""]}})
+    owners = [owner for owner, _ in rendered.spans]
+    assert all(first is not second for first, second in pairwise(owners))
+    assert all(length > 0 for _, length in rendered.spans)
+    assert sum(length for _, length in rendered.spans) == len(rendered.text)
