@@ -20,7 +20,7 @@ from planner.values.turn import Message, MustPreserve, OpenItem, Turn
 
 PAGE_TURNS = 64
 _SHOWN_TURNS = 16
-"""Turns of a view's page: a plan looks at the newest ones and at one or two borders."""
+"""Turns of a view's page: a plan looks at the newest ones, and elsewhere at single turns."""
 _KEPT_PAGES = 128
 
 
@@ -102,7 +102,8 @@ class ShownTurns(Sequence[Turn]):
         self._hidden = tuple(hidden)
         # hidden[j] less j: how many shown turns stand before it.
         self._before = [ordinal - self._start - place for place, ordinal in enumerate(self._hidden)]
-        self._pages: OrderedDict[int, list[Turn]] = OrderedDict()
+        self._pages: OrderedDict[int, dict[int, Turn]] = OrderedDict()
+        self._alone: OrderedDict[int, tuple[int, Turn]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of shown turns, known without reading any."""
@@ -156,21 +157,44 @@ class ShownTurns(Sequence[Turn]):
 
     def _at(self, ordinal: int) -> Turn:
         number = ordinal // _SHOWN_TURNS
-        first = max(number * _SHOWN_TURNS, self._start)
-        page = self._pages.get(number)
-        if page is None:
-            last = min((number + 1) * _SHOWN_TURNS, self._end) - 1
-            with self._store.read("read turns") as connection:
-                page = load_turns(connection, self._conversation, self._line, first, last)
-            self._pages[number] = page
-            if len(self._pages) > _KEPT_PAGES:
-                self._pages.popitem(last=False)
-        else:
+        alone = self._alone.get(number)
+        if number in self._pages:
             self._pages.move_to_end(number)
-        turn = page[ordinal - first]
+            turn = self._pages[number][ordinal]
+        elif alone is not None and alone[0] == ordinal:
+            turn = alone[1]
+        elif alone is not None or self._goes_on(number):
+            turn = self._page(number)[ordinal]
+        else:
+            turn = self._load(ordinal, ordinal)[ordinal]
+            self._alone[number] = (ordinal, turn)
+            if len(self._alone) > _KEPT_PAGES:
+                self._alone.popitem(last=False)
         if turn.state not in ("completed", "open"):
             corrupt(f"turn {ordinal} is not among the hidden ones")
         return turn
+
+    def _goes_on(self, number: int) -> bool:
+        """Tell whether a page is read on at its first look: the newest one, or one beside a page that is here.
+
+        Elsewhere a plan looks at one turn: the end of a range that left, or a step of a search for a place.
+        """
+        newest = number == (self._end - 1) // _SHOWN_TURNS
+        return newest or number + 1 in self._pages or number - 1 in self._pages
+
+    def _page(self, number: int) -> dict[int, Turn]:
+        first = max(number * _SHOWN_TURNS, self._start)
+        page = self._load(first, min((number + 1) * _SHOWN_TURNS, self._end) - 1)
+        page.update(filter(None, [self._alone.pop(number, None)]))  # what was given out stays the same object
+        self._pages[number] = page
+        if len(self._pages) > _KEPT_PAGES:
+            self._pages.popitem(last=False)
+        return page
+
+    def _load(self, first: int, last: int) -> dict[int, Turn]:
+        with self._store.read("read turns") as connection:
+            found = load_turns(connection, self._conversation, self._line, first, last)
+        return dict(enumerate(found, first))
 
 
 def stream(store: Store, conversation: int, line: Sequence[Segment], span: tuple[int, int]) -> Iterator[Turn]:

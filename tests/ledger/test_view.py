@@ -125,7 +125,7 @@ def test_a_view_is_what_was_when_it_was_taken(tmp_path: Path) -> None:
 
 
 def test_a_view_reads_what_is_looked_at(tmp_path: Path) -> None:
-    """Length and pins need no page, an index one, and the index of an id none."""
+    """Length, pins and the index of an id need no page, a look elsewhere one turn, a second look its page."""
     with Ledger.open(tmp_path / "ledger") as ledger:
         fill(ledger, 200)
         ledger.withdraw("c", "t70")
@@ -136,7 +136,12 @@ def test_a_view_reads_what_is_looked_at(tmp_path: Path) -> None:
         assert (69, None, 70) == tuple(view.turns.index_of(name) for name in ("t69", "t70", "t71"))  # type: ignore[attr-defined]
         assert 0 == len(pages)
         assert ("t199", "t90", "t69") == tuple(view.turns[place].id for place in (-1, 89, 69))
-        assert 3 == len(pages)
+        assert (1, 2) == (len(pages), len(view.turns._alone))  # type: ignore[attr-defined]
+        assert view.turns[89] is view.turns[89]
+        lone = view.turns[89]
+        assert ("t91", "t89") == tuple(view.turns[place].id for place in (90, 88))
+        assert (2, 1) == (len(pages), len(view.turns._alone))  # type: ignore[attr-defined]
+        assert lone is view.turns[89]
         assert ("t0", "t1") == tuple(turn.id for turn in view.turns[:2])
         for place in (199, -200):
             with pytest.raises(IndexError):
