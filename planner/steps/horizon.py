@@ -17,6 +17,7 @@ from planner.values.turn import Turn
 
 _BYTES_A_TOKEN = 5
 _SMALLEST_BATCH = 4_096
+_MARGIN = 1.03
 
 
 def horizon(sizes: Sizes, options: Options, room: int, byte_limit: int | None) -> Horizon:
@@ -42,6 +43,9 @@ class _Walk:
         self.limit = room + TOLERANCE_TOKENS
         self.byte_limit = byte_limit
         self.staying = frozenset(layered.pinned).union(layered.held)
+        splicer = sizes.measurer.splicer
+        self.depth = 0 if splicer is None else splicer.depth
+        self.weight = self.tokens = 0
         self.play: dict[str, Cover] = {}
         self.unused: dict[str, str] = {}
 
@@ -53,21 +57,20 @@ class _Walk:
 
         covered  a too large turn may be one that a summary stands for, so that it only ends this walk.
         """
-        sizes, turns, known = self.sizes, self.turns, self.sizes.store.turns
+        turns, known = self.turns, self.sizes.store.turns
         index, total, gone_through = len(turns), 0, 0
-        splicer = sizes.measurer.splicer
-        always = len(turns) - (splicer.depth if splicer is not None else 0)
+        always = len(turns) - self.depth
         while index > 0 and total <= self.limit:
-            batch: list[Turn] = []
+            weights: list[int] = []
             weight = 0
-            allowance = max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH)
+            end, allowance = index, self._allowance(total)
             while index > 0 and weight < allowance:
                 turn = turns[index - 1]
                 size = known.get(turn.id)
                 if size is not None and index <= always:
-                    if batch:
+                    if weights:
                         break
-                    index -= 1
+                    index = end = index - 1
                     total += size.tokens if size.rendered is None else size.rendered
                     if total > self.limit:
                         break
@@ -77,16 +80,47 @@ class _Walk:
                         raise RefusalSignal("input_too_large", f"turn {turn.id}")
                     gone_through = index
                     break
-                weight += _weight(turn)
-                batch.append(turn)
+                weights.append(_weight(turn))
+                weight += weights[-1]
                 index -= 1
-            if batch:
-                sizes.learn(batch[::-1])
-                total += sum(map(sizes.rendered, batch))
+            if index > 0 and weight >= allowance:
+                index, weight = self._sample(end, weights)
+            if weights:
+                total += self._learn_between(index, end, weight)
             if gone_through:
                 index = gone_through
                 break
         return index, gone_through
+
+    def _allowance(self, total: int) -> float:
+        """Return how many bytes of turns to render next, so that the sizes known then exceed the room."""
+        if not self.tokens:
+            return max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH)
+        return max(_MARGIN * self.weight / self.tokens * (self.limit - total), _SMALLEST_BATCH / 4)
+
+    def _sample(self, end: int, weights: Sequence[int]) -> tuple[int, int]:
+        """Return where to begin and the weight from there, of turns before `end` of which not all may fit.
+
+        As long as nothing tells how many bytes a token has, a few turns are rendered alone to learn it.
+        """
+        whole = sum(weights)
+        count = held = 0
+        while not self.tokens and held < _SMALLEST_BATCH and 2 * held < whole:
+            held += weights[count]
+            count += 1
+        return (end - count, held) if 0 < 2 * held < whole else (end - len(weights), whole)
+
+    def _learn_between(self, index: int, end: int, weight: int) -> int:
+        """Find the sizes of turns `index..end - 1` and return their sum; what follows them is rendered with them."""
+        batch, behind = self.turns[index:end], self.turns[end : end + self.depth]
+        known = self.sizes.store.turns
+        kept = {turn.id: known[turn.id] for turn in behind}
+        self.sizes.learn([*batch, *behind], index)
+        known.update(kept)  # not all that follows these was rendered
+        tokens = sum(map(self.sizes.rendered, batch))
+        if weight >= _SMALLEST_BATCH:
+            self.weight, self.tokens = self.weight + weight, self.tokens + tokens
+        return tokens
 
     def over_runs(self, options: Options) -> Horizon:
         """Go back over turns and runs, a run that its summary may stand for counted as the summary."""

@@ -94,6 +94,17 @@ class Measurer:
             self.splicer.tail = (selection, framed, encoding)
         return framed, encoding
 
+    def learn_stretch(self, selection: Selection, encoding: Encoding, start: int) -> None:
+        """Keep the ids of turns side by side in the history, from index `start` on, that were rendered for their sizes.
+
+        What the history goes on with is not in that render, so its last turns are not kept.
+        """
+        splicer = self.splicer
+        if splicer is None or encoding.assembled is None or encoding.ambiguous:
+            return
+        whole = start + len(selection.history) == len(self.layered.history.turns)
+        splicer.learn(selection, encoding.assembled, self.framer, unsettled=0 if whole else splicer.depth)
+
     def _spliced(self, splicer: Splicer, selection: Selection) -> Measured | None:
         end = splicer.tail_of(selection, self.layered, self.framer)
         if end is None:

@@ -64,14 +64,20 @@ class Sizes:
         self._stated: dict[str, int] = {}
         self._frames: tuple[int, int, int] | None = None
 
-    def learn(self, turns: Sequence[Turn]) -> None:
-        """Find the sizes of turns, and of everything that is not history, by one render if it goes."""
+    def learn(self, turns: Sequence[Turn], start: int | None = None) -> None:
+        """Find the sizes of turns, and of everything that is not history, by one render if it goes.
+
+        start  index of the first of them in the history where they stand there side by side.
+        """
         measurer = self.measurer
+        given = len(turns)
         turns = [turn for turn in turns if not self._known_to_raise(turn)]
         selection = Selection(history=tuple(turns))
         framed, encoding = measurer.tail(selection)
         if encoding.failure is None and not encoding.lost:
             self._record(turns, framed, encoding)
+            if start is not None and len(turns) == given:
+                measurer.learn_stretch(selection, encoding, start)
             whole = len(turns) == len(measurer.layered.history.turns) and not measurer.layered.passages
             if whole:
                 self.rungs[rung_key(selection)] = Measured(encoding.tokens, selection, framed, encoding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from planner.encoding.assemble import Assembled
@@ -69,15 +70,18 @@ class Splicer:
         before = [known[entry.id] for entry in selection.history[: -self.depth]]
         return splice(tail, before, items[0], self.store.block)
 
-    def learn(self, selection: Selection, assembled: Assembled, framer: Framer) -> None:
-        """Keep the ids of a rung that was rendered whole, where each turn is an ordinary one."""
+    def learn(self, selection: Selection, assembled: Assembled, framer: Framer, *, unsettled: int = 0) -> None:
+        """Keep the ids of turns that were rendered side by side, where each is an ordinary one.
+
+        unsettled  how many of the last are not kept, because what follows them was not rendered.
+        """
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
         if selection.has_head or len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
             return
         if not all(ordinary(framer.turn(entry)) for entry in entries):
             return
         fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries])
-        for item, turn in fresh.items():
+        for item, turn in islice(fresh.items(), max(0, len(fresh) - unsettled)):
             self.store.turns[item.partition("/")[2]] = turn
 
 

@@ -72,9 +72,9 @@ class Advice:
 class Plan:
     """An accepted plan. `ids` is what the runtime gets, unchanged (R43).
 
-    `prompt` is the text of the ids: always there from `Planner.plan`, None where a `Conversation` put the ids
-    of old turns together without rendering them again. `constraint_ids` are the live constraints, `carriers` the kept
-    items that carry them, each with the ids it carries.
+    `prompt` is the text of the ids: always there from `Planner.plan`, None where a conversation, one of a ledger too,
+    put the ids of turns together without rendering the whole; its first plan may do so. `constraint_ids` are the live
+    constraints, `carriers` the kept items that carry them, each with the ids it carries.
     """
 
     ids: array[int] = field(repr=False)
