@@ -19,6 +19,7 @@ from planner.pipeline import Job, Stores, run
 from planner.steps.answer import refused
 from planner.steps.recall import recall_view
 from planner.steps.seal import Sealing
+from planner.steps.splice import FrozenStore
 from planner.values.check import check_frame, check_question
 from planner.values.digest import FieldDigests, canonical, request_digest
 from planner.values.plan import Plan, Refusal
@@ -134,7 +135,7 @@ class LedgerConversation:
         if key not in self._stores:
             if len(self._stores) >= 4:
                 self._stores.clear()
-            self._stores[key] = (Stores(), {})
+            self._stores[key] = (Stores(frozen=FrozenStore()), {})
         return self._stores[key]
 
 

@@ -11,7 +11,10 @@ from planner.adapters.frames import stored_frame
 from planner.cli import opening
 from planner.ledger.ledger import Ledger
 from planner.planner import Planner
+from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault
+from planner.values.request import PlanRequest
+from planner.values.turn import Message
 from planner.wire.dump import dump_receipt
 from planner.wire.parse import parse_plan, parse_receipt
 from tests.cli.ledger_support import CANARY, chat_file, here
@@ -56,6 +59,27 @@ def test_every_output_of_a_plan_works(where: tuple[str, ...], tmp_path: Path, ca
     texts = {name: (tmp_path / name).read_bytes() for name in outputs.values()}
     assert ["p.txt"] == [name for name, data in texts.items() if CANARY.encode() in data]
     assert "accepted" == parse_receipt(texts["r.json"]).outcome
+
+
+def test_a_long_conversation_has_its_prompt(where: tuple[str, ...], tmp_path: Path, capsysbinary: Capture) -> None:
+    """The prompt is the text of the ids where most turns left, as it is for any plan of the command line."""
+    with Ledger.open(where[1]) as ledger:
+        for number in range(60):
+            said = [Message("user", f"q{number}", "Why? " * 30), Message("assistant", f"a{number}", "So. " * 30)]
+            ledger.append("c2", f"x{number}", said, state="completed")
+        ledger.append("c2", "asked", [Message("user", "asked-1", "And now?")])
+    prompt = tmp_path / "p.txt"
+    long = (*where[:2], "--conversation", "c2", *REFERENCE, "--window", "2048")
+    done = here(capsysbinary, "plan", *long, "--prompt", prompt, "--json")
+    assert (0, "") == (done.code, done.err)
+    planner = Planner("reference")
+    ids = list(parse_plan(done.out).ids)
+    assert ids == list(planner.encoder().bundle.engine.encode_parsed(prompt.read_text(encoding="utf-8")))
+    with Ledger.open(where[1]) as ledger:
+        asked = PlanRequest("reference", max_input_tokens=2_048)
+        answer = planner.ledger_conversation(ledger, "c2").plan(asked, record=False)
+    assert isinstance(answer, Plan)
+    assert ("spliced", None) == (answer.diagnostics["speed"], answer.prompt)
 
 
 def test_a_request_brings_policy_and_the_ledger_the_rest(
