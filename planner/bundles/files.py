@@ -10,9 +10,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from planner.bundles.digest import sha256_hex
 from planner.values.bundle import FileEntry
@@ -87,10 +87,34 @@ class FolderFiles:
         Raises bundle_path, bundle_incomplete (absent), bundle_unsafe (too large, a Git LFS pointer),
         bundle_mismatch (differs from the manifest, or from its first reading).
         """
+        return self._kept(name, lambda: self._read_bytes(name, limit_bytes))
+
+    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes]) -> bytes:
+        """Return the beginning of a file too large to be read whole; the entry is that of the beginning.
+
+        cut  takes the opened file and its size in bytes and returns the beginning
+        Raises what `read` raises, and bundle_mismatch where the file changed while it was read.
+        """
+
+        def read() -> bytes:
+            handle, status, _ = self._opened(name)
+            with handle:
+                try:
+                    data = cut(handle, status.st_size)
+                    after = os.fstat(handle.fileno())
+                except OSError:
+                    raise PlannerFault("file_not_readable", f"{name} cannot be read") from None
+            if (after.st_size, after.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+                raise PlannerFault("bundle_mismatch", f"{name} changed while it was read")
+            return data
+
+        return self._kept(name, read)
+
+    def _kept(self, name: str, read: Callable[[], bytes]) -> bytes:
         check_name(name)
         if self._expected is not None and name not in self._expected:
             raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
-        data = self._read_bytes(name, limit_bytes)
+        data = read()
         if data.startswith(_LFS_HEAD):
             raise PlannerFault("bundle_unsafe", f"{name} is a Git LFS pointer, not the file; run git lfs pull")
         entry = FileEntry(name, len(data), sha256_hex(data))
@@ -100,7 +124,8 @@ class FolderFiles:
         self.entries[name] = entry
         return data
 
-    def _read_bytes(self, name: str, limit_bytes: int) -> bytes:
+    def _opened(self, name: str) -> tuple[BinaryIO, os.stat_result, Path | None]:
+        """Open a regular file inside the folder; the third value is the hub blob that its link stands for."""
         path, blob = self.root.joinpath(*name.split("/")), None
         if self._follow_links:
             path = Path(os.path.realpath(path))
@@ -118,14 +143,17 @@ class FolderFiles:
             raise PlannerFault("bundle_incomplete", f"{name} is absent") from None
         except OSError:
             raise PlannerFault("file_not_readable", f"{name} cannot be opened") from None
-        with os.fdopen(descriptor, "rb") as handle:
-            status = os.fstat(handle.fileno())
-            # The name may have been pointed elsewhere between the look and the opening.
-            if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (
-                before.st_dev,
-                before.st_ino,
-            ):
-                raise PlannerFault("bundle_path", f"{name} changed while it was opened")
+        handle = os.fdopen(descriptor, "rb")
+        status = os.fstat(handle.fileno())
+        # The name may have been pointed elsewhere between the look and the opening.
+        if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (before.st_dev, before.st_ino):
+            handle.close()
+            raise PlannerFault("bundle_path", f"{name} changed while it was opened")
+        return handle, status, blob
+
+    def _read_bytes(self, name: str, limit_bytes: int) -> bytes:
+        handle, _, blob = self._opened(name)
+        with handle:
             try:
                 data = handle.read(limit_bytes + 1)
             except OSError:

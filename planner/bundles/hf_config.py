@@ -14,6 +14,7 @@ from planner.bundles.files import (
     parse_object,
     parse_text,
 )
+from planner.values.bundle import KvGeometry
 from planner.values.reasons import PlannerFault
 
 CONFIG = "tokenizer_config.json"
@@ -36,6 +37,7 @@ class FolderConfig:
     context_tokens: int | None = None
     template: str | None = None
     template_entry: str | None = None
+    kv: KvGeometry | None = None
     warnings: tuple[str, ...] = ()
 
 

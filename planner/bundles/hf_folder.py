@@ -45,13 +45,18 @@ def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
     config = replace(config, warnings=(*config.warnings, *_ignored(present, names)))
     check_named_tokens(loaded, config)
     check_floor(loaded)
-    folder_id = _NOT_OF_AN_ID.sub("-", path.resolve().name)[:128].strip("-") or "folder"
+    folder_id = id_of(path.resolve().name)
     return FolderBundle(
         lambda: (loaded, config),
         None,
-        lambda bundle: _make_manifest(folder_id, files, bundle),
+        lambda bundle: make_manifest(folder_id, files, bundle),
         cache_dir=cache_dir,
     )
+
+
+def id_of(name: str) -> str:
+    """Return a bundle's id made from the name of its folder or file."""
+    return _NOT_OF_AN_ID.sub("-", name)[:128].strip("-") or "folder"
 
 
 def check_named_tokens(loaded: Loaded, config: FolderConfig) -> None:
@@ -82,7 +87,8 @@ def _ignored(present: frozenset[str], used: tuple[str, ...]) -> tuple[str, ...]:
     return (f"ignored files: {shown}{more}",)
 
 
-def _make_manifest(folder_id: str, files: FolderFiles, bundle: FolderBundle) -> Manifest:
+def make_manifest(folder_id: str, files: FolderFiles, bundle: FolderBundle) -> Manifest:
+    """Return the manifest of files that have none; measures the template. Raises what the profile raises."""
     loaded, config = bundle.parts
     variables = bundle.variables
     written: tuple[str, ...] = ()
@@ -105,6 +111,7 @@ def _make_manifest(folder_id: str, files: FolderFiles, bundle: FolderBundle) -> 
         variables=variables,
         control_tokens=controls,
         longest_token_bytes=loaded.longest_token_bytes,
+        kv=config.kv,
         warnings=(*config.warnings, *loaded.warnings),
     )
     return replace(manifest, digest=bundle_digest(manifest))

@@ -23,6 +23,7 @@ from planner.bundles.fields import (
     read_text,
 )
 from planner.bundles.files import MAX_TOKENIZER_BYTES, check_name
+from planner.bundles.geometry import geometry_from_json, geometry_to_json
 from planner.values.bundle import ControlToken, EncodeMode, FileEntry, Manifest, Tier, TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -113,6 +114,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         longest_token_bytes=top.take("longestTokenBytes", read_positive, None),
         origin=None if origin is None else f"{origin.distribution}=={origin.version}",
         licence=top.take("licence", read_text, None),
+        kv=top.take("kv", geometry_from_json, None),
         warnings=tuple(top.take("notes", lambda rows, at: read_list(rows, at, read_text), [])),
     )
     top.close()
@@ -160,6 +162,8 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
         ],
         "notes": list(manifest.warnings),
     }
+    if manifest.kv is not None:
+        value["kv"] = geometry_to_json(manifest.kv)
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 

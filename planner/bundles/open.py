@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.control_tokens import check_control_tokens
 from planner.bundles.digest import text_digest
 from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.foreign import cleanly
+from planner.bundles.gguf import load_gguf, open_gguf
+from planner.bundles.gguf_header import MAGIC
 from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens, open_folder
 from planner.bundles.loaded import Loaded, check_floor
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, Origin, parse_manifest
-from planner.bundles.registry import Source, foreign_format, row_of
+from planner.bundles.registry import Source, foreign_format, gguf_file, row_of
 from planner.values.bundle import FileEntry, Manifest
 from planner.values.reasons import PlannerFault
 
@@ -58,9 +61,13 @@ def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> 
     if path.is_dir():
         if (path / MANIFEST_FILE).is_file():
             return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
-        return _admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
-    if path.is_file():
-        raise _not_a_folder(path)
+        inside = gguf_file(FolderFiles(path).names)
+        if inside is None:
+            return _admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
+        path /= inside
+    if path.is_file() or path.is_symlink():
+        _check_kind(path)
+        return _admitted(open_gguf(path, cache_dir=cache_dir), cache_dir)
     name = f"{str(ref)[:120]!a}"
     raise PlannerFault("bundle_not_found", f"no bundle has the id {name} and no folder has that path")
 
@@ -99,15 +106,18 @@ def _places(user_folder: Path | None) -> tuple[tuple[Path, bool], ...]:
     return ((shipped, True),) if user_folder is None else ((shipped, True), (user_folder, False))
 
 
-def _not_a_folder(path: Path) -> PlannerFault:
+def _check_kind(path: Path) -> None:
+    """Refuse a file that is no GGUF file by what it is."""
     try:
         with path.open("rb") as handle:
-            title = foreign_format(handle.read(16))
+            head = handle.read(16)
     except OSError:
-        return PlannerFault("file_not_readable", "the bundle's path cannot be read")
+        raise PlannerFault("file_not_readable", "the bundle's path cannot be read") from None
+    title = foreign_format(head)
     if title is not None:
-        return PlannerFault("format_not_supported", f"{title} files cannot be read by this version")
-    return PlannerFault("bundle_path", "the path is a file; name the folder of the model")
+        raise PlannerFault("format_not_supported", f"{title} files cannot be read by this version")
+    if not head.startswith(MAGIC) and path.suffix.lower() != ".gguf":
+        raise PlannerFault("bundle_path", "the path is a file; name the folder of the model, or a GGUF file")
 
 
 def _read_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
@@ -121,7 +131,7 @@ def _open_manifest(folder: Path, wanted_id: str | None, *, shipped: bool, cache_
     parsed = _read_manifest(folder, wanted_id)
     if parsed.origin is not None:
         distribution_root(parsed.origin)
-    load = partial(_load, folder, parsed, shipped)
+    load = partial(_load, folder, parsed, shipped, cache_dir)
     check = None if shipped else partial(_admitted, cache_dir=cache_dir)
     return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped, admit=check)
 
@@ -157,10 +167,17 @@ class _ManifestFiles(FolderFiles):
             raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
         return self._by_name[name].read(name, limit_bytes)
 
+    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes]) -> bytes:
+        if name not in self._by_name:
+            raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
+        return self._by_name[name].read_head(name, cut)
 
-def _load(folder: Path, parsed: ManifestFile, shipped: bool) -> tuple[Loaded, FolderConfig]:
+
+def _load(folder: Path, parsed: ManifestFile, shipped: bool, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
     manifest = parsed.manifest
     files = _ManifestFiles(folder, parsed)
+    if manifest.tokenizer_format == "gguf":
+        return _load_gguf(files, parsed, cache_dir)
     config = _config(files, parsed)
     named = frozenset(entry.path for entry in manifest.files)
     row = row_of(manifest.tokenizer_format)
@@ -176,6 +193,24 @@ def _load(folder: Path, parsed: ManifestFile, shipped: bool) -> tuple[Loaded, Fo
     return loaded, config
 
 
+def _load_gguf(files: FolderFiles, parsed: ManifestFile, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
+    manifest = parsed.manifest
+    name = next((entry.path for entry in manifest.files if entry.path.lower().endswith(".gguf")), None)
+    if name is None:
+        raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
+    outer = None
+    if parsed.template_file not in (None, name):
+        outer = parse_text(files.read(parsed.template_file, MAX_TEMPLATE_BYTES), parsed.template_file)
+    entry = manifest.template_entry or "default"
+    loaded, config = load_gguf(files, name, entry=entry, outer=outer, cache_dir=cache_dir)
+    if parsed.template_file is None:
+        config = replace(config, template=None)
+    check_floor(loaded)
+    check_control_tokens(loaded, manifest)
+    _check_template(config, manifest)
+    return loaded, config
+
+
 def _config(files: FolderFiles, parsed: ManifestFile) -> FolderConfig:
     manifest = parsed.manifest
     present = frozenset(entry.path for entry in manifest.files)
@@ -187,9 +222,13 @@ def _config(files: FolderFiles, parsed: ManifestFile) -> FolderConfig:
         config = read_config(files, present & {CONFIG}) if CONFIG in present else FolderConfig()
         limit = MAX_TEMPLATE_BYTES if name.endswith(".jinja") else MAX_CONFIG_BYTES
         config = replace(config, template=parse_text(files.read(name, limit), name))
+    _check_template(config, manifest)
+    return config
+
+
+def _check_template(config: FolderConfig, manifest: Manifest) -> None:
     if config.template is not None and text_digest(config.template) != manifest.template_digest:
         raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")
-    return config
 
 
 def distribution_root(origin: Origin) -> Path:

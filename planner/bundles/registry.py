@@ -134,13 +134,13 @@ FORMATS: tuple[Format, ...] = (
 )
 """In order of preference where a folder holds several; a `.model` file tells by its bytes what it is."""
 
-_FOREIGN = {b"GGUF": "GGUF", b"LITERTLM": "LiteRT-LM"}
+_FOREIGN = {b"LITERTLM": "LiteRT-LM"}
 
 
 def choose_format(present: Names) -> tuple[Format, tuple[str, ...]]:
     """Return the first row whose files are there, with their names.
 
-    Raises bundle_incomplete naming what is missing, format_not_supported for GGUF and LiteRT-LM files.
+    Raises bundle_incomplete naming what is missing, format_not_supported for LiteRT-LM files.
     """
     for row in FORMATS:
         names = row.choose(present)
@@ -149,13 +149,25 @@ def choose_format(present: Names) -> tuple[Format, tuple[str, ...]]:
     for have, lack in (("vocab.json", "merges.txt"), ("merges.txt", "vocab.json")):
         if have in present:
             raise PlannerFault("bundle_incomplete", f"{have} is there but {lack} is absent")
-    for suffix, title in ((".gguf", "GGUF"), (".litertlm", "LiteRT-LM")):
-        if any(name.lower().endswith(suffix) for name in present):
-            raise PlannerFault("format_not_supported", f"{title} files cannot be read by this version")
+    if any(name.lower().endswith(".litertlm") for name in present):
+        raise PlannerFault("format_not_supported", "LiteRT-LM files cannot be read by this version")
     raise PlannerFault(
         "bundle_incomplete",
         "no tokenizer: neither tokenizer.json, tekken.json, vocab.json with merges.txt, nor a .model file",
     )
+
+
+def gguf_file(present: Names) -> str | None:
+    """Return the GGUF file of a folder that holds no tokenizer of another format, None where it has one or none.
+
+    Raises bundle_incomplete where several GGUF files stand there and nothing says which is the model's.
+    """
+    if any(row.choose(present) for row in FORMATS):
+        return None
+    found = sorted(name for name in present if name.lower().endswith(".gguf"))
+    if len(found) > 1:
+        raise PlannerFault("bundle_incomplete", f"the folder holds {len(found)} GGUF files; name one of them")
+    return found[0] if found else None
 
 
 def row_of(name: TokenizerFormat) -> Format:
@@ -166,7 +178,7 @@ def row_of(name: TokenizerFormat) -> Format:
 def foreign_format(head: bytes) -> str | None:
     """Name a known format that is not supported by the first bytes of a file.
 
-    >>> foreign_format(b"GGUF\\x03")
-    'GGUF'
+    >>> foreign_format(b"LITERTLM\\x01")
+    'LiteRT-LM'
     """
     return next((title for magic, title in _FOREIGN.items() if head.startswith(magic)), None)

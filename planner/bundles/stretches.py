@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from planner.encoding.guards import WHITESPACE
 
 
 class ControlSplitter:
@@ -14,25 +16,42 @@ class ControlSplitter:
     [1, 2]
     """
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        """Take the ids by text."""
+    def __init__(self, ids: Mapping[str, int], swallowing: Collection[str] = ()) -> None:
+        """Take the ids by text; the `swallowing` ones take the whitespace after them with them."""
+        self._swallowing = frozenset(swallowing)
         self._ids = dict(ids)
         self._texts = {index: text for text, index in self._ids.items()}
         ordered = sorted((text for text in self._ids if text), key=lambda text: (-len(text), text))
         self._pattern = re.compile(f"({'|'.join(map(re.escape, ordered))})") if ordered else None
+
+    def cuts(self, text: str) -> bool:
+        """Tell whether the text holds a control string."""
+        return self._pattern is not None and self._pattern.search(text) is not None
 
     def encode(self, text: str, encode: Callable[[str], Sequence[int]]) -> list[int]:
         """Return the ids of a text: control strings by look-up, what stands between them by `encode`."""
         if self._pattern is None:
             return list(encode(text)) if text else []
         ids: list[int] = []
-        # re.split with one group gives stretches at even places and control strings at odd ones.
-        for position, piece in enumerate(self._pattern.split(text)):
-            if position % 2:
-                ids.append(self._ids[piece])
-            elif piece:
+        for piece, index, _ in self._pieces(text):
+            if index is None:
                 ids.extend(encode(piece))
+            else:
+                ids.append(index)
         return ids
+
+    def _pieces(self, text: str) -> Iterator[tuple[str, int | None, int]]:
+        """Yield (stretch, None, length) and (control string, id, length with the whitespace it swallows)."""
+        # re.split with one group gives stretches at even places and control strings at odd ones.
+        split = self._pattern.split(text) if self._pattern else [text]
+        for position, piece in enumerate(split):
+            if position % 2:
+                after = split[position + 1]
+                kept = after.lstrip(WHITESPACE) if piece in self._swallowing else after
+                split[position + 1] = kept
+                yield piece, self._ids[piece], len(piece) + len(after) - len(kept)
+            elif piece:
+                yield piece, None, len(piece)
 
     def encode_ranges(
         self, text: str, encode: Callable[[str], tuple[list[int], list[int], list[int]]]
@@ -42,17 +61,17 @@ class ControlSplitter:
         begins: list[int] = []
         ends: list[int] = []
         at = 0
-        for position, piece in enumerate(self._pattern.split(text) if self._pattern else [text]):
-            if position % 2:
-                ids.append(self._ids[piece])
+        for piece, index, length in self._pieces(text):
+            if index is not None:
+                ids.append(index)
                 begins.append(at)
-                ends.append(at + len(piece))
-            elif piece:
+                ends.append(at + length)
+            else:
                 found, first, last = encode(piece)
                 ids += found
                 begins += [at + begin for begin in first]
                 ends += [at + end for end in last]
-            at += len(piece)
+            at += length
         return RangedEncoded(ids, len(text), lambda: (begins, ends))
 
     def decode(self, ids: Iterable[int], decode: Callable[[list[int]], str]) -> str:

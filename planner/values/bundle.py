@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from planner.values.profile import TemplateProfile
 
-TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken"]
+TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken", "gguf"]
 EncodeMode = Literal["runs", "whole"]
 
 
@@ -41,13 +41,32 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
+class KvGeometry:
+    """What a model keeps per token, in elements per layer; `kv_heads` has one number per layer.
+
+    `sliding_layers` tells which layers see only the last `sliding_window` tokens, None where the file does
+    not say; such layers may have lengths of their own. The last `shared_layers` keep nothing themselves.
+    """
+
+    layers: int
+    kv_heads: tuple[int, ...]
+    key_length: int
+    value_length: int
+    sliding_window: int | None
+    sliding_layers: tuple[bool, ...] | None
+    sliding_key_length: int
+    sliding_value_length: int
+    shared_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Everything about a bundle that can change ids, with its digest (design.md §7).
 
     `context_tokens` is None where the files state nothing usable; then the request's limit counts and
     the receipt says `context_unverified`. `variables` are the strings the template reads, such as
     `bos_token`. `runtime` None deducts nothing from the window. `rewrites` are the normalisations of a
-    certified template, handed on to its profile.
+    certified template, handed on to its profile. `kv` are figures for device arithmetic; they change no id.
     """
 
     id: str
@@ -73,6 +92,7 @@ class Manifest:
     longest_token_bytes: int | None = None
     origin: str | None = None
     licence: str | None = None
+    kv: KvGeometry | None = None
     warnings: tuple[str, ...] = ()
 
 
