@@ -6,6 +6,7 @@ Bounds follow threats.md §2.6. Nothing is followed out of the folder, unpickled
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -92,15 +93,22 @@ class FolderFiles:
     def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes]) -> bytes:
         """Return the beginning of a file too large to be read whole; the entry is that of the beginning.
 
-        cut  takes the opened file and its size in bytes and returns the beginning
+        cut  takes the opened file and its size in bytes and returns the beginning; where an entry is known
+             already, it gets the bytes that were compared with it
         Raises what `read` raises, and bundle_mismatch where the file changed while it was read.
         """
 
         def read() -> bytes:
+            known = (self.entries if self._expected is None else self._expected).get(name)
             handle, status, _ = self._opened(name)
             with handle:
                 try:
-                    data = cut(handle, status.st_size)
+                    if known is None:
+                        data = cut(handle, status.st_size)
+                    else:
+                        data = handle.read(known.size_bytes)
+                        self._compare(name, data)
+                        data = cut(io.BytesIO(data), status.st_size)
                     after = os.fstat(handle.fileno())
                 except OSError:
                     raise PlannerFault("file_not_readable", f"{name} cannot be read") from None
@@ -117,12 +125,15 @@ class FolderFiles:
         data = read()
         if data.startswith(_LFS_HEAD):
             raise PlannerFault("bundle_unsafe", f"{name} is a Git LFS pointer, not the file; run git lfs pull")
+        self.entries[name] = self._compare(name, data)
+        return data
+
+    def _compare(self, name: str, data: bytes) -> FileEntry:
         entry = FileEntry(name, len(data), sha256_hex(data))
-        wanted = self._expected[name] if self._expected is not None else self.entries.get(name, entry)
+        wanted = (self.entries if self._expected is None else self._expected).get(name, entry)
         if (entry.size_bytes, entry.sha256) != (wanted.size_bytes, wanted.sha256):
             raise PlannerFault("bundle_mismatch", f"{name} differs from the manifest")
-        self.entries[name] = entry
-        return data
+        return entry
 
     def _opened(self, name: str) -> tuple[BinaryIO, os.stat_result, Path | None]:
         """Open a regular file inside the folder; the third value is the hub blob that its link stands for."""

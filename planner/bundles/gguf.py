@@ -8,6 +8,7 @@ program cuts the file meanwhile.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +18,7 @@ from planner.bundles.geometry import read_geometry
 from planner.bundles.gguf_header import MAX_HEADER_BYTES, Header, HeaderShort, parse_header, unsafe
 from planner.bundles.gguf_vocab import GgufVocabulary, read_gguf_vocabulary
 from planner.bundles.hf_config import FolderConfig
-from planner.bundles.hf_folder import id_of, make_manifest
+from planner.bundles.hf_folder import id_of, ignored_files, make_manifest
 from planner.bundles.loaded import Loaded, check_floor
 from planner.values.reasons import PlannerFault
 
@@ -28,14 +29,17 @@ _NONSENSE = 1_000_000_000
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-def open_gguf(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
+def open_gguf(path: Path, *, beside: frozenset[str] = frozenset(), cache_dir: Path | None = None) -> FolderBundle:
     """Open a GGUF file by its path; a manifest is made for it, named by the file.
+
+    beside  names in its folder, where the folder was named and not the file: they are ignored with a warning
 
     Raises bundle_path, bundle_unsafe, bundle_incomplete (no tokenizer), format_not_supported naming the
     tokenizer model or splitting rule, tokenizer_failed, template_rejected, template_content_dependent.
     """
     files = FolderFiles(path.parent)
     loaded, config = load_gguf(files, path.name, cache_dir=cache_dir)
+    config = replace(config, warnings=(*config.warnings, *ignored_files(beside - {path.name})))
     check_floor(loaded)
     return FolderBundle(
         lambda: (loaded, config),
@@ -68,6 +72,8 @@ def load_gguf(
         warnings += begun
     if vocabulary.adds_eos:
         warnings += ("the file asks for an end token after every prompt; a plan ends where the answer begins",)
+    if header.cut_short:
+        warnings += ("the file ends before its weights do",)
     context = header.whole(f"{header.text('general.architecture') or ''}.context_length")
     config = FolderConfig(
         context_tokens=context if context is not None and 0 < context < _NONSENSE else None,

@@ -49,6 +49,8 @@ class Header:
     """`values` by key: scalars, texts, lists of texts as bytes, numeric arrays. `length` is in bytes;
     `element_kinds` has the kind of each array's elements.
 
+    `cut_short` tells that the file ends before its last tensor begins.
+
     Arrays of arrays, and text arrays outside `tokenizer.`, are checked and left out.
     """
 
@@ -57,6 +59,7 @@ class Header:
     element_kinds: dict[str, int]
     tensors: int
     length: int
+    cut_short: bool
 
     def text(self, key: str) -> str | None:
         """Return a text, None where the key is absent. Raises bundle_unsafe where it is of another kind."""
@@ -121,18 +124,19 @@ def parse_header(data: bytes, file_bytes: int) -> Header:
         found = walk.value(kinds[key], keep_texts=key.startswith("tokenizer."))
         if found is not None:
             values[key] = found
-    _check_alignment(values, kinds)
-    for _ in range(tensors):
-        walk.tensor()
-    return Header(version, values, walk.element_kinds, tensors, walk.at)
+    alignment = _alignment(values, kinds)
+    last = max((walk.tensor() for _ in range(tensors)), default=0)
+    cut_short = tensors > 0 and walk.at + -walk.at % alignment + last >= file_bytes
+    return Header(version, values, walk.element_kinds, tensors, walk.at, cut_short)
 
 
-def _check_alignment(values: dict[str, Value], kinds: dict[str, int]) -> None:
+def _alignment(values: dict[str, Value], kinds: dict[str, int]) -> int:
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     if kinds.get("general.alignment", UINT32) != UINT32 or not isinstance(alignment, int):
         raise unsafe("general.alignment is no 32-bit number")
     if not 0 < alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
         raise unsafe(f"general.alignment is no power of two up to {MAX_ALIGNMENT}")
+    return alignment
 
 
 class _Walk:
@@ -240,7 +244,8 @@ class _Walk:
         self.at = at
         return found if keep else None
 
-    def tensor(self) -> None:
+    def tensor(self) -> int:
+        """Return where its weights begin, counted from the first tensor's."""
         self.name(MAX_KEY_BYTES, "tensor")
         dimensions = self.u32()
         if dimensions > MAX_DIMENSIONS:
@@ -249,5 +254,7 @@ class _Walk:
         for _ in range(dimensions):
             elements *= self.u64()
         self.u32()
-        if elements >= 1 << 63 or self.u64() >= 1 << 63:
+        begin = self.u64()
+        if elements >= 1 << 63 or begin >= 1 << 63:
             raise unsafe("a tensor is larger than any file")
+        return begin

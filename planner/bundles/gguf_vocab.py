@@ -158,7 +158,8 @@ def _merges(header: Header) -> list[bytes]:
 def _id(header: Header, name: str, model: str, size: int) -> int | None:
     found = header.whole(f"tokenizer.ggml.{name}_token_id")
     if found is None:
-        return _UNSTATED.get(name) if model == "llama" else None
+        usual = _UNSTATED.get(name) if model == "llama" else None
+        return usual if usual is not None and usual < size else None
     if not 0 <= found < size:
         raise unsafe(f"tokenizer.ggml.{name}_token_id lies beyond the vocabulary")
     return found

@@ -42,7 +42,7 @@ def open_folder(path: Path, *, cache_dir: Path | None = None) -> FolderBundle:
     row, names = choose_format(present)
     config = read_config(files, present)
     loaded = row.load(Source(files, names, config, cache_dir=cache_dir))
-    config = replace(config, warnings=(*config.warnings, *_ignored(present, names)))
+    config = replace(config, warnings=(*config.warnings, *ignored_files(present - _ALWAYS_KNOWN - set(names))))
     check_named_tokens(loaded, config)
     check_floor(loaded)
     folder_id = id_of(path.resolve().name)
@@ -78,8 +78,9 @@ def check_named_tokens(loaded: Loaded, config: FolderConfig) -> None:
         )
 
 
-def _ignored(present: frozenset[str], used: tuple[str, ...]) -> tuple[str, ...]:
-    rest = sorted(present - _ALWAYS_KNOWN - set(used))
+def ignored_files(names: frozenset[str]) -> tuple[str, ...]:
+    """Return the warning that names files nothing reads, () where there are none."""
+    rest = sorted(names)
     if not rest:
         return ()
     shown = ", ".join(f"{name[:60]!a}"[1:-1] for name in rest[:12])

@@ -61,10 +61,11 @@ def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> 
     if path.is_dir():
         if (path / MANIFEST_FILE).is_file():
             return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
-        inside = gguf_file(FolderFiles(path).names)
+        beside = FolderFiles(path).names
+        inside = gguf_file(beside)
         if inside is None:
             return _admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
-        path /= inside
+        return _admitted(open_gguf(path / inside, beside=beside, cache_dir=cache_dir), cache_dir)
     if path.is_file() or path.is_symlink():
         _check_kind(path)
         return _admitted(open_gguf(path, cache_dir=cache_dir), cache_dir)

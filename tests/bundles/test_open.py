@@ -91,7 +91,7 @@ def test_a_manifest_that_contradicts_its_files_is_a_mismatch(own: Path, edit: An
         (lambda value: value["files"][0].update(sizeBytes=True), r"\$\.files\[0\]\.sizeBytes"),
         (lambda value: value["files"][0].update(place="origin"), r"\$\.files\[0\]\.place"),
         (lambda value: value["template"].update(file="other.jinja"), r"\$\.template\.file"),
-        (lambda value: value.update(tokenizerFormat="gguf"), r"\$\.tokenizerFormat"),
+        (lambda value: value.update(tokenizerFormat="litertlm"), r"\$\.tokenizerFormat"),
         (lambda value: value.update(encodeMode="fast"), r"\$\.encodeMode"),
         (lambda value: value.update(contextTokens=-1), r"\$\.contextTokens"),
         (lambda value: value.update(contextTokens=0), r"\$\.contextTokens"),
@@ -183,7 +183,6 @@ def test_unknown_ids_files_and_foreign_formats_are_told_apart(bundle_dir: Path, 
         "no-such-bundle": "bundle_not_found",
         tmp_path / "absent": "bundle_not_found",
         plain: "bundle_path",
-        bundle_dir / "gemma-3-270m-gguf" / "gemma-3-270m-meta.gguf": "format_not_supported",
         bundle_dir / "litertlm-hf" / "test_hf_tokenizer.litertlm": "format_not_supported",
     }
     for reference, code in cases.items():
