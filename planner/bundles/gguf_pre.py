@@ -44,7 +44,7 @@ class Splitting:
     adds_bos: bool = False
 
 
-_FAMILIES: tuple[tuple[Splitting, tuple[str, ...]], ...] = (
+FAMILIES: tuple[tuple[Splitting, tuple[str, ...]], ...] = (
     (
         Splitting((_GPT2,)),
         ("gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "gigachat", "a.x-4.0", "mellum",
@@ -68,7 +68,8 @@ _FAMILIES: tuple[tuple[Splitting, tuple[str, ...]], ...] = (
     (Splitting((_TEKKEN,), whole_words=True, adds_bos=True), ("tekken",)),
     (Splitting(_DEEPSEEK3), ("deepseek-v3", "hunyuan-dense", "joyai-llm")),
     (
-        Splitting((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-\x{D7FF}]+", r"\p{N}")),
+        # The runtime sees any space beyond ASCII as one sign outside the ranges.
+        Splitting((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"(?:(?!\s)[一-龥ࠀ-一가-\x{D7FF}])+", r"\p{N}")),
         ("deepseek-coder",),
     ),
     (
@@ -81,7 +82,7 @@ _FAMILIES: tuple[tuple[Splitting, tuple[str, ...]], ...] = (
     ),
 )  # fmt: skip
 
-SPLITTING = {name: splitting for splitting, names in _FAMILIES for name in names}
+SPLITTING = {name: splitting for splitting, names in FAMILIES for name in names}
 """By name of `tokenizer.ggml.pre`."""
 
 GEMMA4 = Splitting((r"[^\n]+|[\n]+",), adds_bos=True)

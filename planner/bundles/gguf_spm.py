@@ -14,7 +14,7 @@ from typing import Any
 import sentencepiece
 
 from planner.bundles.foreign import guarded
-from planner.bundles.gguf_vocab import BYTE, CONTROL, MATCHED, NORMAL, UNKNOWN, GgufVocabulary
+from planner.bundles.gguf_vocab import BYTE, CONTROL, NORMAL, UNKNOWN, GgufVocabulary
 from planner.bundles.loaded import Loaded, check_sizes
 from planner.bundles.spm_proto import read_offsets
 from planner.bundles.stretches import ControlSplitter, RangedEncoded, characters_of_bytes
@@ -28,7 +28,8 @@ _IDENTITY = b"identity"
 def write_model(vocabulary: GgufVocabulary, controls: Collection[int] = ()) -> bytes:
     """Return a sentencepiece model of the same pieces and scores; no piece of `controls` comes out of text.
 
-    Whole tokens are control pieces in it, since they are matched before it sees the text.
+    Control tokens are control pieces in it, which no text becomes; user-defined ones are cut out of the text
+    before it sees one, and may still arise from merges, as in the runtime.
     """
     out = bytearray()
     for index, (text, kind) in enumerate(zip(vocabulary.texts, vocabulary.kinds, strict=True)):
@@ -37,7 +38,7 @@ def write_model(vocabulary: GgufVocabulary, controls: Collection[int] = ()) -> b
         elif kind == BYTE:
             kind_here = BYTE
         else:
-            kind_here = CONTROL if kind in MATCHED or index in controls else NORMAL
+            kind_here = CONTROL if kind in (UNKNOWN, CONTROL) or index in controls else NORMAL
         piece = _bytes(1, text.encode()) + b"\x15" + struct.pack("<f", vocabulary.scores[index])
         out += _bytes(1, piece + _number(3, kind_here))
     trainer = _number(3, _BPE) + _number(4, len(vocabulary.texts)) + _number(35, 1)
@@ -83,7 +84,9 @@ class GgufSpmEngine:
         matched = {token.text: token.id for token in added}
         self._texts = ControlSplitter({text: index for text, index in matched.items() if text not in off}, swallowing)
         self._parsed = ControlSplitter(matched, swallowing)
-        self._written = ControlSplitter(matched | {token.text: token.id for token in control_tokens})
+        # Pieces with a written-out space are the library's to decode, as those that arise from merges.
+        written = {token.text: token.id for token in added if token.special or "▁" not in token.text}
+        self._written = ControlSplitter(written | {token.text: token.id for token in control_tokens})
 
     def encode(self, text: str) -> RangedEncoded:
         """Encode one stretch as ordinary text. Raises tokenizer_failed."""

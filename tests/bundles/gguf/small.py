@@ -49,6 +49,29 @@ def bpe_keys(*extra: Key, pre: str = "gpt-2") -> list[Key]:
     ]
 
 
+BORDERS = "aB1 \n\r\t'sS.,!/$é\u0301中た\u0915\u094d\u00a0\u3000½٣ſK²ǅ_🙂"
+
+
+def pair_keys(pre: str) -> list[Key]:
+    """Return a vocabulary in which every two bytes of `BORDERS` merge: ids show where a text was cut."""
+    letters = dict(zip([*range(33, 127), *range(161, 173), *range(174, 256)], _alphabet(), strict=False))
+    rest = [byte for byte in range(256) if byte not in letters]
+    letters |= {byte: chr(256 + place) for place, byte in enumerate(rest)}
+    some = sorted({letters[byte] for byte in BORDERS.encode()})
+    pairs = [first + second for first in some for second in some]
+    merges = [f"{pair[0]} {pair[1]}" for pair in pairs]
+    tokens = [*_alphabet(), *pairs, "<|begin|>"]
+    return [
+        Key("tokenizer.ggml.model", STRING, "gpt2"),
+        Key("tokenizer.ggml.pre", STRING, pre),
+        Key("tokenizer.ggml.tokens", ARRAY, tokens),
+        Key("tokenizer.ggml.token_type", ARRAY, [1] * (len(tokens) - 1) + [3], INT32),
+        Key("tokenizer.ggml.merges", ARRAY, merges),
+        Key("tokenizer.ggml.bos_token_id", UINT32, len(tokens) - 1),
+        Key("tokenizer.ggml.eos_token_id", UINT32, len(tokens) - 1),
+    ]
+
+
 def spm_keys(*extra: Key) -> list[Key]:
     """Return the keys of a tokenizer of scores: unknown, begin, end, 256 bytes, words and letters."""
     words = [shape for word in WORDS for shape in (word, "▁" + word)]

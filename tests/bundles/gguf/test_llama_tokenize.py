@@ -1,21 +1,23 @@
 """Our ids of a GGUF file against llama.cpp's own `/tokenize`, where the wheel that brings it is installed.
 
-By default every splitting rule once, over the reference vocabulary, and two shared vocabularies; with
+By default every splitting rule once, and two shared vocabularies; with
 PLANNER_FULL=1 every name of a rule and every shared vocabulary.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 
 from planner.bundles.gguf_header import parse_header
-from planner.bundles.gguf_pre import SPLITTING
+from planner.bundles.gguf_pre import FAMILIES
 from planner.bundles.open import open_bundle
 from planner.encoding.guards import WHITESPACE
 from tests.bundles.gguf.conftest import REFERENCE, VOCABULARIES, vocabulary_path
+from tests.bundles.gguf.small import BORDERS, changed, pair_keys, spm_keys
 from tests.bundles.gguf.texts import mixed_texts
 from tests.support.gguf_writer import Shape, keys_again, llama_model, tokenizer_keys
 from tests.support.llama_server import LlamaServer, installed
@@ -24,8 +26,7 @@ pytestmark = pytest.mark.skipif(not installed(), reason="the wheel xllamacpp is 
 
 FULL = os.environ.get("PLANNER_FULL") == "1"
 TEXTS = 400 if FULL else 150
-RULES = {splitting: name for name, splitting in reversed(SPLITTING.items())}
-NAMES = sorted(SPLITTING) if FULL else sorted(RULES.values())
+NAMES = [name for _, names in FAMILIES for name in (names if FULL else names[:1])]
 SHARED = (*VOCABULARIES, "gemma-3") if FULL else ("llama-spm", "phi-3")
 
 
@@ -44,11 +45,12 @@ def differing(path: Path, texts: list[str], *, parse: bool) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_splitting_rule_cuts_as_the_runtime_does(tmp_path: Path, seed: int, name: str) -> None:
-    """The same vocabulary under another name of `tokenizer.ggml.pre`: no text differs."""
+    """Over a vocabulary in which any two bytes merge unless a cut stands between them, no text differs."""
     path = tmp_path / "model.gguf"
-    path.write_bytes(llama_model(tokenizer_keys(REFERENCE, name)))
-    texts = mixed_texts(seed, TEXTS, ("<|user|>", "<|end|>", "<|tool|>"))
-    assert [] == differing(path, texts, parse=True)
+    path.write_bytes(llama_model(pair_keys(name)))
+    draw = random.Random(seed)
+    texts = ["".join(draw.choices(BORDERS, k=draw.randint(2, 16))) for _ in range(2 * TEXTS)]
+    assert [] == differing(path, [*texts, *mixed_texts(seed, TEXTS)], parse=True)
 
 
 def _swallows_more(text: str, spellings: tuple[str, ...]) -> bool:
@@ -100,3 +102,19 @@ def test_the_runtime_names_the_same_window_and_template(reference_gguf: Path) ->
     plan = Planner(bundle).plan(messages=messages, max_input_tokens=500, reserved_output_tokens=8)
     assert plan.accepted
     assert ids == list(plan.ids)
+
+
+def test_user_defined_pieces_of_scores_may_arise_from_merges(tmp_path: Path, seed: int) -> None:
+    """Their text is matched as it stands; where spaces are written as U+2581 it is the merges that find them."""
+    keys = spm_keys()
+    names = ["▁▁", "▁▁▁", "<mine>", " the"]
+    for name, more in (("tokens", names), ("scores", [5.0, 6.0, 0.0, 0.0]), ("token_type", [4, 4, 4, 4])):
+        value = next(key.value for key in keys if key.name == f"tokenizer.ggml.{name}")
+        keys = changed(keys, f"tokenizer.ggml.{name}", [*value, *more])
+    path = tmp_path / "model.gguf"
+    path.write_bytes(llama_model([key for key in keys if key.name.startswith("tokenizer.")]))
+    draw = random.Random(seed)
+    pieces = (" ", "  ", "   ", "▁", "▁▁", "the", "fox", "<mine>", "x", "</s>", "夜", "\n")
+    texts = ["".join(draw.choices(pieces, k=draw.randint(1, 9))) for _ in range(2 * TEXTS)]
+    assert [] == differing(path, texts, parse=True)
+    assert [] == differing(path, texts, parse=False)

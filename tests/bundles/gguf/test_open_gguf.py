@@ -198,3 +198,12 @@ def test_a_wish_for_an_end_token_after_the_prompt_is_a_warning(write: Write) -> 
     """A plan ends where the answer begins."""
     manifest = open_bundle(write(bpe_keys(chat_template(), flag("add_eos_token", True)))).manifest
     assert "asks for an end token" in manifest.warnings[0]
+
+
+def test_weights_that_end_early_are_a_warning(reference_gguf: Path, tmp_path: Path) -> None:
+    """A beginning of a model file is enough to plan with, and says so."""
+    path = tmp_path / "reference.gguf"
+    path.write_bytes(reference_gguf.read_bytes()[:-8_000])
+    cut, whole = open_bundle(path).manifest, open_bundle(reference_gguf).manifest
+    assert (("the file ends before its weights do",), ()) == (cut.warnings, whole.warnings)
+    assert cut.digest == whole.digest

@@ -66,6 +66,8 @@ def test_R43_ids_of_a_gguf_plan_equal_a_plain_render(
         comparison.compare(item if profile.system == "kept" else _without_policy(item))
     out = comparison.out
     assert out.faults == []
+    # A tokenizer that could not be cut would be encoded whole by both sides, and prove nothing.
+    assert bundle.manifest.encode_mode == "runs"
     assert 2 * out.compared > len(items)
     assert out.raw > 0
 

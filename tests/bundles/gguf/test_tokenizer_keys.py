@@ -32,7 +32,7 @@ def test_a_space_stands_before_each_stretch_unless_the_file_says_no(write: Write
 
 def test_kinds_of_tokens_decide_what_text_may_spell(write: Write) -> None:
     """Control and unknown tokens never come out of content; user-defined ones do, unless the runtime's name says."""
-    names = ("<ctrl>", "<unknown>", "<mine>", "<|im_end|>")
+    names = ("<ctrl>", "<unknown>", "<mine>", "<EOT>")
     for keys in (bpe_keys(), spm_keys()):
         tokens = next(key.value for key in keys if key.name == "tokenizer.ggml.tokens")
         kinds = next(key.value for key in keys if key.name == "tokenizer.ggml.token_type")
@@ -43,9 +43,9 @@ def test_kinds_of_tokens_decide_what_text_may_spell(write: Write) -> None:
             more = changed(more, "tokenizer.ggml.scores", [*scores, 0.0, 0.0, 0.0, 0.0])
         bundle = open_bundle(write(more))
         first = len(tokens)
-        spelled = bundle.engine.encode("a<ctrl>b<unknown>c<mine>d<|im_end|>").ids
+        spelled = bundle.engine.encode("a<ctrl>b<unknown>c<mine>d<EOT>").ids
         assert {first + 2} == set(spelled) & set(range(first, first + 4))
-        parsed = bundle.engine.encode_parsed("a<ctrl>b<unknown>c<mine>d<|im_end|>")
+        parsed = bundle.engine.encode_parsed("a<ctrl>b<unknown>c<mine>d<EOT>")
         assert list(range(first, first + 4)) == [index for index in parsed if index >= first]
         assert ("<mine>",) == bundle.text_tokens
 
@@ -144,3 +144,16 @@ def test_a_control_token_that_is_an_ordinary_word_is_found_by_the_self_test(writ
     kinds = [3 if token == "fox" else kind for token, kind in zip(tokens, kinds, strict=True)]
     with pytest.raises(PlannerFault, match="tokenizer_failed: self-test: control strings stay text"):
         open_bundle(write(changed(keys, "tokenizer.ggml.token_type", kinds)))
+
+
+def test_merges_of_scores_never_make_a_control_token(write: Write) -> None:
+    """A control token whose text is a word: content that spells it takes other pieces, the template the token."""
+    keys = spm_keys()
+    tokens = next(key.value for key in keys if key.name == "tokenizer.ggml.tokens")
+    kinds = list(next(key.value for key in keys if key.name == "tokenizer.ggml.token_type"))
+    word = tokens.index("▁fox")
+    kinds[word] = 3
+    engine = open_bundle(write(changed(keys, "tokenizer.ggml.token_type", kinds))).engine
+    assert word not in engine.encode("the fox").ids
+    assert word not in engine.encode("the ▁fox").ids
+    assert word in engine.encode_parsed("the ▁fox")
