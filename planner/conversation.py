@@ -14,6 +14,7 @@ from dataclasses import replace
 from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
 from planner.steps.answer import refused
+from planner.steps.hidden import stripped_channels
 from planner.steps.recall import own_turn, summary_frame, with_facts, without_own
 from planner.steps.recall_summaries import Judged, Verdicts, judge
 from planner.steps.seal import Sealing
@@ -59,7 +60,7 @@ class Conversation:
         self._verdicts_of: SummaryFrame | None = None
         self._ids: set[str] = set()
         self._message_ids: set[str] = set()
-        self._stores: dict[tuple[frozenset[str], bytes, str | None], Stores] = {}
+        self._stores: dict[tuple[frozenset[str], bytes, str | None, frozenset[str]], Stores] = {}
         self._digests = FieldDigests()
         self._checked: PlanRequest | None = None
         self._lock = threading.Lock()
@@ -244,9 +245,9 @@ class Conversation:
         return self._all[low : bisect_right(self._all, record.covers_to, key=_sequence)]
 
     def _stores_for(self, request: PlanRequest) -> Stores:
-        # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
+        # A turn's frame and size depend on concessions, switches, clock and what is stripped, on nothing else.
         switches = canonical(dict(request.template_options)) if request.template_options else b""
-        key = (frozenset(request.options.concessions), switches, request.now)
+        key = (frozenset(request.options.concessions), switches, request.now, stripped_channels(request.options))
         if key not in self._stores:
             if len(self._stores) >= 4:
                 self._stores.clear()

@@ -13,6 +13,7 @@ from planner.steps.answer import Answering, accepted, overflowed, refused
 from planner.steps.audit import audit
 from planner.steps.fit import fit
 from planner.steps.frame_turn import Framing
+from planner.steps.hidden import strip_frame, stripped_channels
 from planner.steps.horizon import horizon
 from planner.steps.ladder import ladder
 from planner.steps.layer import layer
@@ -115,7 +116,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     manifest = encoder.bundle.manifest
     resolved = resolve_window(request, manifest)
     _refuse_unknown_options(request, encoder.bundle.profile.options)
-    layered = layer(request, job.history)
+    clean = strip_frame(request, job.history)
+    layered = layer(clean.request, clean.history)
     measurer = _measurer(job, layered, counters)
     sizes = Sizes(measurer, job.stores.sizes)
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
@@ -135,12 +137,15 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
         return _plan(job, counters)
     if counters.speed != "spliced":
         sizes.refresh(fitted.measured)
-    return accepted(Answering(job.sealing, layered, steps, fitted, resolved, encoder.guards), counters)
+    answering = Answering(job.sealing, layered, steps, fitted, resolved, encoder.guards, clean.found)
+    return accepted(answering, counters)
 
 
 def _measurer(job: Job, layered: Layered, counters: Counters) -> Measurer:
     allowed = {*job.request.options.concessions, *job.encoder.bundle.manifest.concessions}
-    framing = Framing(job.encoder.bundle.profile, frozenset(allowed), own)
+    framing = Framing(
+        job.encoder.bundle.profile, frozenset(allowed), own, strips=stripped_channels(job.request.options)
+    )
     stores = (job.stores.framed, job.stores.carried, job.stores.frozen)
     return make_measurer(job.encoder, layered, framing, job.request, counters, stores)
 

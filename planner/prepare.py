@@ -17,6 +17,7 @@ from planner.ledger.parts import CANONICAL_REQUEST
 from planner.ledger.stored import Active
 from planner.pipeline import Job, Stores, run
 from planner.steps.answer import refused
+from planner.steps.hidden import stripped_channels
 from planner.steps.recall import recall_view
 from planner.steps.seal import Sealing
 from planner.steps.splice import FrozenStore
@@ -62,7 +63,9 @@ class LedgerConversation:
         self._digest_key = digest_key
         self._tell = tell or (lambda answer: answer)
         self._switches = switches or Switches()
-        self._stores: dict[tuple[frozenset[str], bytes, str | None], tuple[Stores, dict[str, Turn]]] = {}
+        self._stores: dict[
+            tuple[frozenset[str], bytes, str | None, frozenset[str]], tuple[Stores, dict[str, Turn]]
+        ] = {}
         self._digests = FieldDigests()
         self._told_stale: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -129,9 +132,9 @@ class LedgerConversation:
             self._told_stale.update((view.branch, entry.summary_id) for entry in new)
 
     def _stores_for(self, request: PlanRequest) -> tuple[Stores, dict[str, Turn]]:
-        # A turn's frame and size depend on the concessions, the switches and the clock, on nothing else.
+        # A turn's frame and size depend on concessions, switches, clock and what is stripped, on nothing else.
         options = canonical(dict(request.template_options)) if request.template_options else b""
-        key = (frozenset(request.options.concessions), options, request.now)
+        key = (frozenset(request.options.concessions), options, request.now, stripped_channels(request.options))
         if key not in self._stores:
             if len(self._stores) >= 4:
                 self._stores.clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -90,7 +91,8 @@ def draw_refusal(refusal: Refusal) -> None:
         draw_account(refusal.account)
     say(f"meaning  {meaning(refusal.reason)}")
     say(f"remedy   {remedy(refusal.reason)}")
-    draw_advice(refusal.advice)
+    notes = tuple(note for note in refusal.advice.notes if note != remedy(refusal.reason))
+    draw_advice(replace(refusal.advice, notes=notes))
 
 
 def draw_account(account: Account) -> None:
@@ -140,6 +142,7 @@ def draw_notes(receipt: Receipt) -> None:
     notes += [("concession", f"{use.name} in {len(use.message_ids)} messages") for use in receipt.concessions]
     for count, what in (
         (receipt.neutralised, "control strings in content stayed ordinary text"),
+        (sum(receipt.hidden_characters.values()), "characters that are not shown, per item in the receipt"),
         (receipt.aliased_call_ids, "call ids were written as the template wants them"),
         (len(receipt.tool_detail_lost), "details of tool schemas are not printed by the template"),
     ):

@@ -11,6 +11,7 @@ from planner.encoding.guards import Guards
 from planner.steps.account import account
 from planner.steps.advise import advise
 from planner.steps.fit import Fitted
+from planner.steps.hidden import Found, found_in_blocks, judge_hidden
 from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
 from planner.steps.prefix import prefix
@@ -20,7 +21,7 @@ from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal
 from planner.values.prompt import Counters
-from planner.values.reasons import RefusalSignal, outcome_of
+from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.rung import Ladder, Layered
 from planner.values.turn import Turn
 
@@ -35,6 +36,7 @@ class Answering:
     fitted: Fitted = field(repr=False)
     resolved: Resolved
     guards: Guards = field(repr=False)
+    stripped: tuple[Found, ...] = ()
 
 
 def refused(
@@ -49,7 +51,8 @@ def refused(
 ) -> Refusal:
     """Seal a refusal."""
     if advice is None:
-        advice = Advice(concession=signal.concession)
+        remedy = CODES[signal.reason.partition(":")[0]].remedy
+        advice = Advice(concession=signal.concession, notes=(remedy,))
     return Refusal(
         outcome=outcome_of(signal.reason),
         reason=signal.reason,
@@ -101,7 +104,11 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
     figures = account(assembled, request, resolved.window)
     kept = kept_ids(layered, fitted, framed)
     gone = removed(layered, answering.steps, fitted)
+    found = [*framed.hidden, *found_in_blocks(layered, measured.selection)]
+    found += [one for one in answering.stripped if one.item in kept]
+    hidden, hidden_flags = judge_hidden(found, request.options)
     extra = {"kept": kept, "removed": gone.removals, **_extra(answering, encoding, gone)}
+    extra |= {"hidden_characters": hidden, "flags": [*extra["flags"], *hidden_flags]}
     receipt = plan_receipt(sealing, figures, framed, assembled, extra)
     room = resolved.window.budget - len(assembled.ids)
     return Plan(

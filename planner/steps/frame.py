@@ -9,6 +9,7 @@ from typing import Any
 from planner.steps.frame_blocks import citation_area, state_block
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Framing, Place, frame_turn
+from planner.steps.hidden import Found
 from planner.values.prompt import Leaf, TemplateInputs
 from planner.values.reasons import RefusalSignal
 from planner.values.rung import Layered, Selection
@@ -27,6 +28,7 @@ class Framed:
     aliased: int
     flags: frozenset[str]
     neighbours: Mapping[str, str]
+    hidden: tuple[Found, ...] = ()
 
 
 class Framer:
@@ -51,7 +53,7 @@ class Framer:
         self.system = fixed.system
         self.tools = fixed.tools
         self._open: FramedTurn | None = None
-        self._turns = turns
+        self.turns = turns
 
     def fixed_key(self) -> tuple[Any, ...]:
         """Return what the system message and the tools were framed from."""
@@ -59,14 +61,14 @@ class Framer:
 
     def with_layered(self, layered: Layered) -> Framer:
         """Return a framer of another layering that shares the framed turns."""
-        return Framer(layered, self.framing, self.options, self.now, self._turns, self._fixed)
+        return Framer(layered, self.framing, self.options, self.now, self.turns, self._fixed)
 
     def turn(self, turn: Turn) -> FramedTurn:
         """Frame a turn of the history, once."""
-        known = self._turns.get(turn.id)
+        known = self.turns.get(turn.id)
         if known is None:
             known = frame_turn(turn, Place(f"turn/{turn.id}", "history"), self.framing)
-            self._turns[turn.id] = known
+            self.turns[turn.id] = known
         return known
 
     def open_turn(self) -> FramedTurn:
@@ -111,18 +113,19 @@ class Framer:
             aliased=_aliased(parts),
             flags=frozenset().union(*(part.flags for _, part in parts)),
             neighbours={} if joined else _neighbours(parts),
+            hidden=self._hidden(parts),
         )  # fmt: skip
 
     def describe(self, selection: Selection, end: Framed) -> Framed:
         """Return what framing a whole selection says about its turns, over the inputs of its rendered end."""
-        known = self._turns
+        known = self.turns
         parts = [
             (entry.id, known.get(entry.id) or self.turn(entry))
             for entry in selection.history
             if isinstance(entry, Turn)
         ]
         parts.append((self.layered.open_turn.id, self.open_turn()))
-        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliases or part.flags]
+        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliases or part.flags or part.hidden]
         return Framed(
             inputs=end.inputs,
             omitted=(),
@@ -131,7 +134,12 @@ class Framer:
             aliased=_aliased(noted),
             flags=frozenset().union(*(part.flags for _, part in noted)),
             neighbours={},
+            hidden=self._hidden(noted),
         )
+
+    def _hidden(self, parts: Sequence[tuple[str, FramedTurn]]) -> tuple[Found, ...]:
+        fixed = (*self._fixed.system_hidden, *self._fixed.tools_hidden)
+        return (*fixed, *(found for _, part in parts for found in part.hidden))
 
     def _lines(self) -> list[str | Leaf]:
         out: list[str | Leaf] = []
@@ -268,4 +276,4 @@ def _aliased(parts: Sequence[tuple[str, FramedTurn]]) -> int:
 def carried_framing(framing: Framing) -> Framing:
     """Return the framing with every concession, for measuring what a template cannot carry (design.md §2)."""
     everything = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
-    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True)
+    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True, strips=framing.strips)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.steps.frame_turn import Framing
+from planner.steps.hidden import Found, found_in_leaves
 from planner.values.prompt import Leaf
 from planner.values.request import OutputSchema, TextItem, Tool
 from planner.values.rung import Layered
@@ -33,6 +34,8 @@ class FixedParts:
     system: tuple[dict[str, Any], tuple[Leaf, ...]] | None = None
     tools_of: tuple[Tool, ...] | None = None
     tools: tuple[list[dict[str, Any]] | None, tuple[Leaf, ...]] = (None, ())
+    system_hidden: tuple[Found, ...] = ()
+    tools_hidden: tuple[Found, ...] = ()
 
     def take(self, layered: Layered, framing: Framing) -> None:
         """Frame what changed."""
@@ -40,9 +43,11 @@ class FixedParts:
         if self.system_of != wanted:
             self.system = frame_system(*wanted, framing)
             self.system_of = wanted
+            self.system_hidden = found_in_leaves(self.system[1] if self.system else ())
         if self.tools_of != layered.tools:
             self.tools = frame_tools(layered.tools, framing)
             self.tools_of = layered.tools
+            self.tools_hidden = found_in_leaves(self.tools[1])
 
 
 def frame_system(

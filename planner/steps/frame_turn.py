@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.steps.frame_calls import arguments_for, call_alias, parsed_json
+from planner.steps.hidden import Found, Look
 from planner.steps.layer import turn_kind
 from planner.values.plan import FileItem
 from planner.values.profile import TemplateProfile
@@ -29,6 +30,7 @@ class Framing:
     concessions: frozenset[str]
     wrap: Wrap
     drop_unsupported: bool = False
+    strips: frozenset[str] = frozenset()
 
     def applies(self, concession: str) -> bool:
         """Tell whether a concession is allowed and the template needs it."""
@@ -65,6 +67,7 @@ class FramedTurn:
     file_item: FileItem = ("", "", None)
     opens_with_user: bool = False
     parsed: bool = False
+    hidden: tuple[Found, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class _TurnFramer:
         self.aliases: dict[str, str] = {}
         self.flags: set[str] = set()
         self.answer_goes_on = False
+        self.look = Look(framing.strips)
 
     def run(self) -> FramedTurn:
         messages = [message for message in self.turn.messages if message.accepted]
@@ -121,7 +125,7 @@ class _TurnFramer:
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
-            bool(messages) and messages[0].role == "user", self.spells_parsed_string(),
+            bool(messages) and messages[0].role == "user", self.spells_parsed_string(), self.look.found(),
         )  # fmt: skip
 
     def spells_parsed_string(self) -> bool:
@@ -169,7 +173,8 @@ class _TurnFramer:
             item, section, kind, text, message.role, self.turn.id, message.id or "", path, of_which, required,
         )  # fmt: skip
 
-    def owned(self, leaf: Leaf) -> str:
+    def owned(self, leaf: Leaf, *, key: bool = False) -> str:
+        leaf = self.look.leaf(leaf, key=key)
         self.leaves.append(leaf)
         return self.framing.wrap(leaf)
 
@@ -243,8 +248,11 @@ class _TurnFramer:
         if isinstance(value, str):
             return self.owned(self.leaf(message, kind, value, path=path))
         if isinstance(value, Mapping):
+            value = self.look.keys(self.place.item, kind, value)
             return {
-                self.owned(self.leaf(message, kind, key, path=path)): self.wrap_json(message, inner, kind, path)
+                self.owned(self.leaf(message, kind, key, path=path), key=True): self.wrap_json(
+                    message, inner, kind, path
+                )
                 for key, inner in value.items()
             }
         if isinstance(value, (list, tuple)):

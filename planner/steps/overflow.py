@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from planner.steps.drop import smallest_drop
 from planner.steps.ladder import carried
 from planner.steps.measure import Measured, Measurer
+from planner.steps.window import is_valid
 from planner.values.bundle import Manifest
 from planner.values.plan import Advice
 from planner.values.window import Window
@@ -47,17 +49,19 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
             else:
                 found = only_protected
     missing = found.tokens - room
-    need = found.tokens + window.reserved + window.margin
+    # All that cannot move must fit, not only the part that is named.
+    need = last.tokens + window.reserved + window.margin
     context = manifest.context_tokens
     tiers = tuple(
         tier.id
         for tier in manifest.tiers
-        if tier.max_input_tokens >= need and (context is None or tier.max_input_tokens <= context)
+        if tier.max_input_tokens >= need
+        and (context is None or tier.max_input_tokens <= context)
+        and is_valid(tier, measurer.framer.now)
     )
     detail = f"what cannot move needs {found.tokens} tokens, the budget is {room}, {missing} are missing"
-    return Overflow(
-        reason, detail, missing, found, Advice(tiers=tiers, droppable=_droppable(found), notes=_NOTES[reason])
-    )
+    droppable = smallest_drop(measurer, last, room)
+    return Overflow(reason, detail, missing, found, Advice(tiers=tiers, droppable=droppable, notes=_NOTES[reason]))
 
 
 _NOTES = {
@@ -70,12 +74,3 @@ _NOTES = {
         "compact again, more conservatively",
     ),
 }
-
-
-def _droppable(measured: Measured) -> tuple[str, ...]:
-    """List tools, preferences and parameters by size: the caller may drop them, the planner never does."""
-    if measured.encoding is None or measured.encoding.assembled is None:
-        return ()
-    charges = measured.encoding.assembled.charges
-    own = [item for item in charges if item.partition("/")[0] in ("tool", "preference", "parameter")]
-    return tuple(sorted(own, key=lambda item: (-charges[item], item)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from planner.values.bundle import Manifest
+from planner.values.bundle import Manifest, Tier
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.window import Window
@@ -25,8 +26,9 @@ class Resolved:
 def resolve_window(request: PlanRequest, manifest: Manifest) -> Resolved:
     """Return the smallest of request, tier and context (R46: never a larger one).
 
-    Refuses invalid-input for an unknown tier, a limit that leaves nothing beside the reserve, or no limit
-    at all where the bundle states none.
+    Refuses invalid-input for a tier of another bundle, a limit that leaves nothing beside the reserve, or no limit
+    at all where the bundle states none; tier_not_valid for a tier whose validity has ended, and where no limit is
+    asked for and no approved tier is valid: the context behind the tiers was never approved.
     """
     defaults: dict[str, int] = {}
     reserved = request.reserved_output_tokens
@@ -41,7 +43,10 @@ def resolve_window(request: PlanRequest, manifest: Manifest) -> Resolved:
     limits = [limit for limit in (request.max_input_tokens, _tier(request, manifest)) if limit is not None]
     asked = bool(limits)
     if not asked and manifest.tiers:
-        limits.append(max(tier.max_input_tokens for tier in manifest.tiers))
+        valid = [tier.max_input_tokens for tier in manifest.tiers if is_valid(tier, request.now)]
+        if not valid:
+            raise RefusalSignal("tier_not_valid", "$.tierId: absent, and no approved tier is valid")
+        limits.append(max(valid))
     if manifest.context_tokens is not None:
         limits.append(manifest.context_tokens)
     if not limits:
@@ -57,10 +62,31 @@ def resolve_window(request: PlanRequest, manifest: Manifest) -> Resolved:
     return Resolved(Window(total, reserved, margin), defaults, tuple(flags))
 
 
+def is_valid(tier: Tier, now: str | None) -> bool:
+    """Tell whether a tier is approved at an instant: to the end of its last day, UTC (X57).
+
+    Without `now` only a tier without an end is.
+
+    >>> is_valid(Tier("8k", 8192, "2026-11-30"), "2026-12-01T00:30:00+01:00"), is_valid(Tier("8k", 8192, "x"), None)
+    (True, False)
+    """
+    if tier.valid_to is None:
+        return True
+    if now is None:
+        return False
+    try:
+        today = datetime.fromisoformat(now).astimezone(UTC).date().isoformat()
+    except OverflowError:  # the first or last day a calendar knows, in another zone
+        return False
+    return today <= tier.valid_to
+
+
 def _tier(request: PlanRequest, manifest: Manifest) -> int | None:
     if request.tier_id is None:
         return None
     for tier in manifest.tiers:
         if tier.id == request.tier_id:
+            if not is_valid(tier, request.now):
+                raise RefusalSignal("tier_not_valid", "$.tierId: its validity has ended, or $.now is absent")
             return tier.max_input_tokens
     raise RefusalSignal("invalid-input", "$.tierId: not an approved tier of this bundle")

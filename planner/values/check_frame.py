@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from planner.values.account import wire_field
 from planner.values.check_record import check_summaries
 from planner.values.field_rules import (
     ID_RULE,
@@ -20,6 +21,7 @@ from planner.values.field_rules import (
 from planner.values.passage import Passage
 from planner.values.request import (
     CONCESSIONS,
+    UNICODE_CHANNELS,
     CurrentRequest,
     Mode,
     Options,
@@ -30,9 +32,12 @@ from planner.values.request import (
     Sections,
     TextItem,
     Tool,
+    UnicodeChannels,
+    UnicodeRule,
 )
 
 _MODES = get_args(Mode)
+_UNICODE_RULES = get_args(UnicodeRule)
 _RISKS = (None, "low", "high")
 _BOOL_RULE = "expected true or false"
 _TUPLE_RULE = "expected a tuple"
@@ -236,10 +241,24 @@ def _check_options(options: Options) -> None:
         invalid("$.options.tailTurns", "expected a whole number, 1 or more")
     if options.history_notice not in ("receipt", "prompt"):
         invalid("$.options.historyNotice", "is not one of the places")
+    _check_unicode(options)
     _check_sections(options.sections)
     known = type(options.concessions) is tuple and all(name in CONCESSIONS for name in options.concessions)
     if not known or len(set(options.concessions)) != len(options.concessions):
         invalid("$.options.concessions", "expected names of concessions, each once")
+
+
+def _check_unicode(options: Options) -> None:
+    if options.unicode_policy not in _UNICODE_RULES:
+        invalid("$.options.unicodePolicy", "is not one of the policies")
+    channels = options.unicode_channels
+    if channels is None:
+        return
+    if type(channels) is not UnicodeChannels:
+        invalid("$.options.unicodeChannels", "expected a UnicodeChannels")
+    for name in UNICODE_CHANNELS:
+        if getattr(channels, name) not in (None, *_UNICODE_RULES):
+            invalid(f"$.options.unicodeChannels.{wire_field(name)}", "is not one of the policies")
 
 
 def _check_sections(sections: Sections) -> None:

@@ -56,6 +56,9 @@ class CompactionAdvice:
 class Advice:
     """What would help, as data: tiers that would fit, what could be dropped, a concession to allow.
 
+    tiers      approved and valid ones in which the same request is planned.
+    droppable  the fewest tools and preferences the caller could leave out so that it fits; empty where none are enough.
+
     `compaction` is there once per crossing of its threshold; `advice_fired` is what the next request says as
     `previous.adviceFired` (R169).
     """

@@ -66,6 +66,10 @@ def _refusals() -> tuple[Code, ...]:
              "Plan again; do not run this record."),
         Code("template_budget", "refusal", "The template wrote more than its output budget allows.",
              "Do not use this template."),
+        Code("tier_not_valid", "refusal", "The tier's validity has ended at now, or cannot be judged without it.",
+             "Name a tier that is approved now, or send now."),
+        Code("hidden_characters", "refusal", "Content holds characters that are not shown: a flag where they stay, a "
+             "refusal where unicodePolicy refuses them.", "Clean the named item, or let unicodePolicy strip them."),
         Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
              "Start from the recorded boundary."),
     )  # fmt: skip
@@ -170,8 +174,8 @@ def _records() -> tuple[Code, ...]:
              "State the context in the manifest."),
         Code("reasoning_omitted", "flag", "The template raises on reasoning, which was left out.",
              "None needed."),
-        Code("hidden_characters", "flag", "Content holds characters that are not shown.",
-             "Set unicodePolicy if they are not wanted."),
+        Code("hidden_characters_removed", "flag", "Characters that are not shown were taken out, as asked.",
+             "None needed."),
         Code("no_previous_ids", "flag", "previous has no ids, so no common prefix is reported.",
              "Send previous.ids."),
         Code("generated_unknown", "flag", "previous has no generatedIds.", "Send previous.generatedIds."),

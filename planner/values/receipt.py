@@ -99,6 +99,7 @@ class Receipt:
     concessions: tuple[ConcessionUse, ...] = ()
     aliased_call_ids: int = 0
     neutralised: int = 0
+    hidden_characters: Mapping[str, int] = field(default_factory=dict)
     tool_detail_lost: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     defaults: Mapping[str, int] = field(default_factory=dict)

@@ -12,6 +12,8 @@ from planner.values.turn import Turn
 
 Mode = Literal["ids", "text", "messages"]
 Concession = Literal["serialise_parallel_calls", "omit_text_beside_call", "join_same_role"]
+UnicodeRule = Literal["keep", "refuse", "strip"]
+UNICODE_CHANNELS = ("policy", "tools", "user", "assistant", "tool_result", "passage", "summary")
 CONCESSIONS: tuple[Concession, ...] = ("serialise_parallel_calls", "omit_text_beside_call", "join_same_role")
 
 
@@ -95,6 +97,23 @@ class Sections:
 
 
 @dataclass(frozen=True, slots=True)
+class UnicodeChannels:
+    """What becomes of hidden characters in one channel, where it differs from `unicodePolicy`.
+
+    policy  policy, data scope, output schema and constraint texts; user  user messages, preferences, parameters and
+    system messages inside turns; assistant  answers, reasoning and calls.
+    """
+
+    policy: UnicodeRule | None = None
+    tools: UnicodeRule | None = None
+    user: UnicodeRule | None = None
+    assistant: UnicodeRule | None = None
+    tool_result: UnicodeRule | None = None
+    passage: UnicodeRule | None = None
+    summary: UnicodeRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """How to plan; every default is documented in docs/cli.md and published in the schema."""
 
@@ -110,10 +129,21 @@ class Options:
     sections: Sections = Sections()
     history_notice: Literal["receipt", "prompt"] = "receipt"
     low_value_line: float | None = None
-    unicode_policy: Literal["keep", "refuse", "strip"] = "keep"
+    unicode_policy: UnicodeRule = "keep"
+    unicode_channels: UnicodeChannels | None = None
     tool_carrier: Literal["template", "policy_text"] = "template"
     stubs: bool = False
     concessions: tuple[Concession, ...] = ()
+
+
+def unicode_rule(options: Options, channel: str) -> UnicodeRule:
+    """Return what becomes of hidden characters in a channel.
+
+    >>> unicode_rule(Options(unicode_channels=UnicodeChannels(passage="strip")), "passage")
+    'strip'
+    """
+    own: UnicodeRule | None = getattr(options.unicode_channels, channel, None)
+    return own or options.unicode_policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ ROWS: tuple[Row, ...] = (
         "only sections.summary.max is kept so far",
         lambda sections: replace(sections, summary=replace(sections.summary, max=None)) != Sections(),
     ),
-    Row(Options, "unicode_policy", "hidden characters are kept; no other policy is built yet"),
     Row(Options, "tool_carrier", "tools travel in the template only"),
     Row(Options, "stubs", _SHORT),
     Row(Message, "citation_ids", _RIGHTS),

@@ -24,6 +24,7 @@ from planner.values.request import (
     Sections,
     TextItem,
     Tool,
+    UnicodeChannels,
 )
 from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord, SummaryState
 from planner.values.turn import Message, MustPreserve, OpenItem, Part, ToolCall, ToolResult, Turn
@@ -34,7 +35,7 @@ SCHEMA_VERSION = "1.0"
 REQUEST_CLASSES: tuple[type, ...] = (
     PlanRequest, CurrentRequest, Options, OutputSchema, Previous, ReservedOutput, SectionBounds, Sections,
     TextItem, Tool, Turn, Message, Part, ToolCall, ToolResult, MustPreserve, OpenItem, Passage, Source,
-    Citation, Claims, SummaryRecord, SummaryState, StateEntry, ConfirmedFact,
+    Citation, Claims, UnicodeChannels, SummaryRecord, SummaryState, StateEntry, ConfirmedFact,
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,

@@ -204,8 +204,10 @@ def test_D09a_a_third_tool_is_measured_anew(shared_dir: Path) -> None:
 
 
 def test_D09b_tools_are_not_dropped_to_make_a_call_succeed(shared_dir: Path) -> None:
-    """Below policy, tools and request: an overflow that lists the tools the caller could drop."""
+    """Below policy, tools and request: an overflow that names the fewest tools the caller could drop."""
     one = variant(shared_dir, "D09", "b")
     request = request_of(case(shared_dir, "D09").input, one["budget"])
     refused = expect_refused(PLANNER.plan(request), one["expected"]["code"])
-    assert {"tool/tool:book_room", "tool/tool:list_rooms"} == set(refused.advice.droppable)
+    assert ("tool/tool:list_rooms",) == refused.advice.droppable
+    lean = tuple(tool for tool in request.tools if tool.id != "tool:list_rooms")
+    assert PLANNER.plan(replace(request, tools=lean)).accepted
