@@ -20,6 +20,8 @@ COMMANDS = {
     "plan": "Plan one call: which token ids go to the model, what was left out and why.",
     "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
     "explain": "Say what happened to every id of a plan, or what another window would change.",
+    "whatif": "Say whether a request would fit into other tiers and bundles, and what would go.",
+    "policy": "Check policy texts before they are published.",
     "ledger": "Keep conversations: import, export, check, and purge by a recorded run.",
     "compact": "Summarise old turns: propose, prompt, accept, and see what stands.",
     "bundle": "List, show and check model bundles.",

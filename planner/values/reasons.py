@@ -108,6 +108,8 @@ def _faults() -> tuple[Code, ...]:
              "Read the server's own log."),
         Code("runtime_mismatch", "fault", "The runtime counted other tokens than the plan holds.",
              "Use the bundle of the model that the server runs."),
+        Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
+             "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
         *_ledger_faults(),

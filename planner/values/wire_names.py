@@ -12,6 +12,7 @@ from typing import Any
 from planner.values.account import Account, wire_field
 from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
+from planner.values.policy_file import Caps, Finding, FixedCost, PolicyFile
 from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal, SummaryUse
 from planner.values.request import (
     CurrentRequest,
@@ -41,6 +42,7 @@ ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
     SummaryUse, PlanFile, PlanFileItem,
 )  # fmt: skip
+POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
 CHAT_NAMES = frozenset({
     "role", "content", "type", "text", "name", "tool_calls", "tool_call_id", "function", "arguments",
     "description", "parameters", "reasoning_content", "reasoning", "thinking", "messages", "tools",
@@ -79,6 +81,6 @@ def wire_fields(owner: Any) -> tuple[WireField, ...]:
 
 
 KNOWN_NAMES: frozenset[str] = CHAT_NAMES | {
-    one.alias for owner in (*REQUEST_CLASSES, *ANSWER_CLASSES) for one in wire_fields(owner)
+    one.alias for owner in (*REQUEST_CLASSES, *ANSWER_CLASSES, *POLICY_CLASSES) for one in wire_fields(owner)
 }
 """Keys a message may show. Any other key is the input's own word and is written as `*`."""

@@ -20,8 +20,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from planner.values.account import Account, account_problem, wire_field
+from planner.values.check_policy import check_policy_file
 from planner.values.field_rules import invalid
 from planner.values.plan import Plan, PlanFile, Refusal
+from planner.values.policy_file import PolicyFile
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt, Removal
 from planner.values.request import PlanRequest
@@ -116,6 +118,16 @@ def parse_record(owner: type[_Record], data: bytes) -> _Record:
     """
     record: _Record = _validated(owner, _encode(_answer(data)))
     return record
+
+
+def parse_policy_file(data: bytes) -> PolicyFile:
+    """Read a policy as it is published. Raises RefusalSignal `invalid-input`; nothing is judged here (R26)."""
+    tree = load_strict(data)
+    _check_version(tree)
+    tree.pop("schemaVersion", None)
+    policy: PolicyFile = _validated(PolicyFile, _encode(tree))
+    check_policy_file(policy)
+    return policy
 
 
 def parse_account(data: bytes) -> Account:

@@ -104,8 +104,9 @@ def test_the_caller_could_drop_no_smaller_set(data: st.DataObject) -> None:
     lengths = st.integers(1, 60)
     tools = tuple(tool_of(f"n{at}", "y" * data.draw(lengths)) for at in range(data.draw(st.integers(0, 4))))
     preferences = tuple(TextItem(f"f{at}", "z" * data.draw(lengths)) for at in range(data.draw(st.integers(0, 3))))
-    request = _request(tools=tools, preferences=preferences, output_schema=OutputSchema("s", {"type": "object"}),
-                       request=CurrentRequest(id="q", text="hm", required_parameters=(TextItem("r", "it"),)))  # fmt: skip
+    question = CurrentRequest(id="q", text="so", required_parameters=(TextItem("r", "metric"),))
+    schema = OutputSchema("s", {"type": "object"})
+    request = _request(tools=tools, preferences=preferences, output_schema=schema, request=question)
     own = [f"tool/{tool.id}" for tool in tools] + [f"preference/{item.id}" for item in preferences]
     full = toy().plan(replace(request, max_input_tokens=50_000))
     assert isinstance(full, Plan)

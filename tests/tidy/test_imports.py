@@ -24,6 +24,8 @@ RANKS = {
     "runtimes": 4,
     "ledger": 4,
     "prepare": 5,
+    "whatif": 5,
+    "lint": 5,
     "compactor": 5,
     "adapters": 6,
     "gate": 6,

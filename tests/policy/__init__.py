@@ -1,0 +1,1 @@
+"""Policies before they are published, and what-if tables."""
