@@ -13,9 +13,11 @@ from dataclasses import replace
 
 from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
+from planner.steps.admit import admission_of
 from planner.steps.answer import refused
 from planner.steps.hidden import stripped_channels
 from planner.steps.recall import own_turn, summary_frame, with_facts, without_own
+from planner.steps.recall_revoked import without_revoked
 from planner.steps.recall_summaries import Judged, Verdicts, judge
 from planner.steps.seal import Sealing
 from planner.steps.splice import FrozenStore
@@ -54,6 +56,7 @@ class Conversation:
         self._left_out: list[Removal] = []
         self._open: list[Turn] = []
         self._relating: list[Turn] = []
+        self._citing: list[Turn] = []
         self._relations: Relations | None = NO_RELATIONS
         self._summaries: tuple[SummaryRecord, ...] = ()
         self._verdicts: Verdicts = {}
@@ -146,6 +149,8 @@ class Conversation:
         if relates(turn):
             self._relating.append(turn)
             self._relations = None
+        if any(message.citation_ids for message in turn.messages):
+            self._citing.append(turn)
         if turn.state in ("cancelled", "superseded"):
             self._left_out.append(Removal(f"turn/{turn.id}", turn.state))
             return
@@ -161,6 +166,7 @@ class Conversation:
         gone = {turn.id for turn in removed}
         self._ids -= gone
         self._open = [turn for turn in self._open if turn.id not in gone]
+        self._citing = [turn for turn in self._citing if turn.id not in gone]
         if any(turn.id in gone for turn in self._relating):
             self._relating = [turn for turn in self._relating if turn.id not in gone]
             self._relations = None
@@ -190,14 +196,11 @@ class Conversation:
         except RefusalSignal as signal:
             return refused(Sealing(request, None, None, self._digest_key), signal)
         turns = (self._chains[-1] if self._chains else TurnChain()).value()
-        sealing = Sealing(
-            request,
-            self._encoder.bundle.manifest,
-            request_digest(request, turns, self._digests),
-            self._digest_key,
-        )
+        digest = request_digest(request, turns, self._digests)
+        request, admission = admission_of(request, self._citing)
+        sealing = Sealing(request, self._encoder.bundle.manifest, digest, self._digest_key, admission)
         try:
-            history = self._history(request)
+            history = self._history(request, admission.revoked)
         except RefusalSignal as signal:
             return refused(sealing, signal)
         return run(Job(request, history, self._encoder, sealing, self._stores_for(request)))
@@ -210,16 +213,17 @@ class Conversation:
             named = next(turn for turn in reversed(self._all) if turn.id == wanted)
         check_question(request, named, max(asked, key=lambda turn: turn.sequence, default=None))
 
-    def _history(self, request: PlanRequest) -> History:
+    def _history(self, request: PlanRequest, revoked: frozenset[str]) -> History:
         last = self._shown[-1].sequence if self._shown else 0
         own = own_turn(self._open, request.request, last, self._ids)
         found = self._related()
         held, withdrawing = self._places(found.held), self._places(found.withdrawing)
         history = History(self._shown, tuple(self._pinned), own, tuple(self._left_out))
         history = without_own(history, self._open, held, withdrawing)
+        history = without_revoked(history, self._citing, revoked)
         judged = Judged()
         if request.summaries:
-            frame = summary_frame(request, found.constraints)
+            frame = summary_frame(request, found.constraints, revoked)
             if frame != self._verdicts_of:
                 self._verdicts.clear()
                 self._verdicts_of = frame

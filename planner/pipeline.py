@@ -9,8 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own
+from planner.steps.admit import admission_of
 from planner.steps.answer import Answering, accepted, overflowed, refused
 from planner.steps.audit import audit
+from planner.steps.duplicates import Signatures, duplicates
+from planner.steps.evidence import with_evidence
 from planner.steps.fit import fit
 from planner.steps.frame_turn import Framing
 from planner.steps.hidden import strip_frame, stripped_channels
@@ -45,6 +48,7 @@ class Stores:
     carried: FrameStore = field(default_factory=FrameStore)
     sizes: SizeStore = field(default_factory=SizeStore)
     frozen: FrozenStore | None = None
+    signatures: Signatures = field(default_factory=Signatures)
 
     def clear(self) -> None:
         """Drop everything."""
@@ -95,7 +99,7 @@ def run_view(
 
     The answer is the one a request with all of its turns and these summaries gets, ids and receipt. `request` brings
     neither; its conversation, generation and revision are the view's by the caller's care.
-    revoked  citation ids that may not be used any more.
+    revoked  citation ids that may not be used any more, beside those that claims and dates exclude.
     """
     if view.summaries:
         request = replace(request, summaries=view.summaries)
@@ -104,8 +108,10 @@ def run_view(
         check_frame(request)
         check_question(request, *asked_turns(request, view))
         check_supported_frame(request)
-        sealing = Sealing(request, encoder.bundle.manifest, request_digest(request, view.chain.hex()), digest_key)
-        history = recall_view(request, view, revoked=revoked)
+        digest = request_digest(request, view.chain.hex())
+        request, admission = admission_of(request, (view.turns[index] for index in view.citing), revoked)
+        sealing = Sealing(request, encoder.bundle.manifest, digest, digest_key, admission)
+        history = recall_view(request, view, revoked=admission.revoked)
     except RefusalSignal as signal:
         return refused(sealing, signal)
     return run(Job(request, history, encoder, sealing, stores or Stores()))
@@ -118,14 +124,18 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     _refuse_unknown_options(request, encoder.bundle.profile.options)
     clean = strip_frame(request, job.history)
     layered = layer(clean.request, clean.history)
-    measurer = _measurer(job, layered, counters)
-    sizes = Sizes(measurer, job.stores.sizes)
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
     _refuse_huge(layered, byte_limit)
+    usable = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
+    layered = with_evidence(layered, usable)
+    measurer = _measurer(job, layered, counters)
+    sizes = Sizes(measurer, job.stores.sizes)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
-    passages = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
+    twins = duplicates(usable, layered.pinned_passages, job.stores.signatures)
+    passages = usable if not request.options.drop_duplicates else tuple(p for p in usable if p.citation_id not in twins)
     steps = ladder(
-        layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages),
+        layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages, twins),
+        duplicates=twins,
     )  # fmt: skip
     fitted = fit(steps, layered, sizes, resolved.window.budget, measurer.measure, passages=passages)
     if not fitted.fits:
@@ -173,10 +183,10 @@ def _refuse_huge(layered: Layered, byte_limit: int | None) -> None:
             raise RefusalSignal("input_too_large", f"turn {layered.open_turn.id}")
 
 
-def _gone(layered: Layered, passages: tuple[Passage, ...]) -> tuple[Removal, ...]:
+def _gone(layered: Layered, passages: tuple[Passage, ...], twins: frozenset[str]) -> tuple[Removal, ...]:
     kept = {passage.citation_id for passage in passages}
     return tuple(
-        Removal(f"passage/{passage.citation_id}", "too_large")
+        Removal(f"passage/{passage.citation_id}", "duplicate" if passage.citation_id in twins else "too_large")
         for passage in layered.passages
         if passage.citation_id not in kept
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner.conversation import Conversation
 from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
+from planner.steps.admit import admission_of
 from planner.steps.answer import refused
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
@@ -144,9 +145,11 @@ class Planner:
             return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))
         encoder = self.encoder(request.model_bundle_id)
         turns = chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value()
-        sealing = Sealing(request, encoder.bundle.manifest, request_digest(request, turns), self._digest_key)
+        digest = request_digest(request, turns)
+        request, admission = admission_of(request, request.turns)
+        sealing = Sealing(request, encoder.bundle.manifest, digest, self._digest_key, admission)
         try:
-            history = recall(request)
+            history = recall(request, revoked=admission.revoked)
         except RefusalSignal as signal:
             return self._tell(refused(sealing, signal))
         return self._tell(run(Job(request, history, encoder, sealing, Stores())))

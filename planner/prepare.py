@@ -13,9 +13,10 @@ from typing import overload
 
 from planner.encoding.encoder import Encoder
 from planner.ledger.ledger import Ledger
-from planner.ledger.parts import CANONICAL_REQUEST
+from planner.ledger.parts import CANONICAL_REQUEST, EXCLUSIONS
 from planner.ledger.stored import Active
 from planner.pipeline import Job, Stores, run
+from planner.steps.admit import admission_of
 from planner.steps.answer import refused
 from planner.steps.hidden import stripped_channels
 from planner.steps.recall import recall_view
@@ -30,7 +31,7 @@ from planner.values.switches import Switches
 from planner.values.turn import Turn
 from planner.values.unsupported import check_supported_frame
 from planner.values.view import View
-from planner.wire.dump import dump_receipt, dump_request
+from planner.wire.dump import dump_audit, dump_receipt, dump_request
 
 
 class LedgerConversation:
@@ -81,7 +82,7 @@ class LedgerConversation:
         """Plan a request whose conversation, generation, revision, turns and summaries the ledger brings.
 
         generation  the caller's, refused where the ledger has a newer one; None takes the ledger's.
-        revoked     citation ids that may not be used any more (X39).
+        revoked     citation ids that may not be used any more, beside those that claims and dates exclude (X39).
         record      store receipt and canonical request; without it nothing is written at all.
         Equals the plan of the same request with all turns sent: ids and receipt, byte for byte.
         Raises PlannerFault `stale_generation`, `conversation_not_found` and those of bundle and storage.
@@ -111,11 +112,12 @@ class LedgerConversation:
         request = replace(request, summaries=view.summaries)
         manifest = self._encoder.bundle.manifest
         digest = request_digest(request, view.chain.hex(), self._digests)
-        sealing = Sealing(request, manifest, digest, self._digest_key)
+        request, admission = admission_of(request, (view.turns[index] for index in view.citing), revoked)
+        sealing = Sealing(request, manifest, digest, self._digest_key, admission)
         stores, known = self._stores_for(request)
         view = replace(view, turns=_Watched(view.turns, stores, known))
         try:
-            history = recall_view(request, view, revoked=revoked)
+            history = recall_view(request, view, revoked=admission.revoked)
         except RefusalSignal as signal:
             return refused(sealing, signal)
         return run(Job(request, history, self._encoder, sealing, stores))
@@ -125,6 +127,8 @@ class LedgerConversation:
         if receipt.request_digest is not None:
             data = dump_request(request)
             self._ledger.put_part(self._conversation_id, CANONICAL_REQUEST, data, receipt.request_digest)
+        if answer.audit:
+            self._ledger.put_part(self._conversation_id, EXCLUSIONS, dump_audit(answer.audit), receipt.plan_id)
         self._ledger.save_receipt(self._conversation_id, dump_receipt(receipt), generation=view.generation)
         new = [entry for entry in view.stale if (view.branch, entry.summary_id) not in self._told_stale]
         if new:

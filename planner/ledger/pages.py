@@ -137,6 +137,16 @@ class ShownTurns(Sequence[Turn]):
         """Hash what never changes: which turns these are."""
         return hash((self._conversation, self._line, self._start, self._end, self._hidden))
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last ordinal, both inclusive."""
+        return self._start, self._end - 1
+
+    @property
+    def hidden(self) -> frozenset[int]:
+        """Ordinals between them that are not shown."""
+        return frozenset(self._hidden)
+
     def ordinal(self, place: int) -> int:
         """Return the ordinal of the shown turn at `place`."""
         return self._start + place + bisect_right(self._before, place)

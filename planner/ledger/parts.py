@@ -10,6 +10,8 @@ from planner.values.reasons import PlannerFault
 
 NO_CONVERSATION = 0
 CANONICAL_REQUEST = "canonical_request"
+EXCLUSIONS = "exclusions"
+"""Kind of the part that names what admission excluded from a plan (R159); its key is the plan's id."""
 """Kind of the request a plan was made of; its key is the receipt's requestDigest."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from planner.ledger.chains import chain_at, first_ordinal
+from planner.ledger.citing import CitingTurns
 from planner.ledger.current import Line, current_summaries
 from planner.ledger.derived import read_pinned
 from planner.ledger.heads import HeadRow, conversation_key, read_branch, read_head
@@ -180,6 +181,7 @@ def read_view(store: Store, conversation_id: str, generation: int | None, active
             boundary=head.purged_through,
             held=turns.places(found.held),
             withdrawing=turns.places(found.withdrawing),
+            citing=CitingTurns(store, head.conversation, line, turns),
         )
 
 

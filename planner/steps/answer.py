@@ -22,6 +22,7 @@ from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.reasons import CODES, RefusalSignal, outcome_of
+from planner.values.receipt import Dispute
 from planner.values.rung import Ladder, Layered
 from planner.values.turn import Turn
 
@@ -62,6 +63,7 @@ def refused(
         tokens_missing=missing,
         advice=advice,
         diagnostics=counters.as_dict() if counters is not None else {},
+        audit=sealing.admission.audit,
     )
 
 
@@ -122,9 +124,10 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
-        file_items=file_items(fitted, framed, kept),
+        file_items=file_items(layered, fitted, framed, kept),
         constraint_ids=tuple(entry.id for entry in layered.constraints),
         carriers=carriers(layered, fitted),
+        audit=sealing.admission.audit,
     )
 
 
@@ -151,6 +154,10 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
             fresh -= shared.common_tokens
         if request.previous.generated_ids is None:
             flags.append("generated_unknown")
+    told = {one.key for one in fitted.measured.selection.conflicts}
+    disputed = answering.layered.disputed
+    if any(one.key not in told for one in disputed):
+        flags.append("dispute_not_explained")
     return {
         "flags": flags,
         "defaults": resolved.defaults,
@@ -158,6 +165,9 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
         "fresh_tokens": fresh,
         "history_reduced": gone.reduced,
         "summaries": gone.summaries,
+        "disputes": tuple(
+            Dispute(one.summary_id, one.fact_id, one.fact_key, one.citation_id, one.key in told) for one in disputed
+        ),
         "neutralised": assembled.neutralised,
         "tool_detail_lost": tuple(leaf.path for leaf in encoding.detail_lost),
         "summary_versions": tuple(f"{entry.id}@{entry.summary_version}" for entry in shown),

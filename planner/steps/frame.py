@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.steps.frame_blocks import citation_area, state_block
+from planner.steps.frame_blocks import citation_area, conflict_block, state_block
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Framing, Place, frame_turn
 from planner.steps.hidden import Found
@@ -99,7 +99,8 @@ class Framer:
             _extend(messages, leaves, framed, waiting.block(framed), self.framing)
         framed = self.open_turn()
         parts.append((self.layered.open_turn.id, framed))
-        front = [*waiting.block(framed), *citation_area(selection.passages), *self._lines()]
+        cited = [*citation_area(selection.passages), *conflict_block(selection.conflicts)]
+        front = [*waiting.block(framed), *cited, *self._lines()]
         _extend(messages, leaves, framed, front, self.framing)
         joined = _join_same_role(messages, parts) if self.framing.applies("join_same_role") else {}
         return Framed(

@@ -1,14 +1,16 @@
 """List the moves that make a selection leaner, in the fixed order of design.md §5, from sizes never texts.
 
-Moves 0, 2 and 6 (duplicates, shorter forms of results) stay empty until their rules are built.
+Moves 2 and 6 (shorter forms of results) stay empty until their rules are built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import overload
 
+from planner.steps.ladder_passages import passage_moves
+from planner.steps.rank import at_the_edges
 from planner.values.constraint import Constraint
 from planner.values.passage import Passage
 from planner.values.receipt import Removal
@@ -29,32 +31,26 @@ def ladder(
     reach: Horizon = EVERYTHING,
     passages: Sequence[Passage] | None = None,
     gone: tuple[Removal, ...] = (),
+    duplicates: Collection[str] = (),
 ) -> Ladder:
     """Build the ladder.
 
     size      tokens of an item by its `kind/id`, used where a section has bounds.
     reach     how far back turns are looked at one by one, and which summaries may stand for theirs.
     passages  those still in play, best first; all of them by default.
+    duplicates  citation ids of passages that say what another one in play says.
     """
-    kept = [*(layered.passages if passages is None else passages)]
-    first: list[Move] = []
-    for passage in _low_value(kept, options, size):
-        first.append(Move("low_value", (f"passage/{passage.citation_id}",)))
-        kept.remove(passage)
-    first += [
-        Move("replaced_by_summary", (), (f"summary/{cover.summary.id}",), run=(cover.low, cover.high))
-        for cover in reach.covers
+    kept = layered.passages if passages is None else passages
+    cited = passage_moves(kept, layered.pinned_passages, frozenset(duplicates), options, size)
+    first = [
+        *cited.early,
+        *(
+            Move("replaced_by_summary", (), (f"summary/{cover.summary.id}",), run=(cover.low, cover.high))
+            for cover in reach.covers
+        ),
+        *cited.by_value,
     ]
-    floor = options.sections.retrieval.min or 0
-    rest = sum(size(f"passage/{passage.citation_id}") for passage in kept) if floor else 0
-    later: list[Passage] = []
-    for passage in reversed(kept):
-        if floor and rest - size(f"passage/{passage.citation_id}") < floor:
-            later.append(passage)
-            continue
-        rest -= size(f"passage/{passage.citation_id}") if floor else 0
-        first.append(Move("over_budget", (f"passage/{passage.citation_id}",)))
-    last = [Move("over_budget", (f"passage/{passage.citation_id}",)) for passage in later]
+    last = [*cited.last, *_unexplained(layered)]
     beyond = _beyond_most(reach, size)
     first += [Move("over_budget", (f"summary/{cover.summary.id}",)) for cover in beyond]
     if reach.start > reach.gone_through:
@@ -64,6 +60,18 @@ def ladder(
     if reach.covers:
         return Ladder([*first, *_oldest_first(layered, reach, covers), *last], gone, reach)
     return Ladder(TurnByTurn(first, layered.history.turns, _movable(layered, reach.start), last), gone, reach)
+
+
+def _unexplained(layered: Layered) -> list[Move]:
+    """Return the very last moves of a request without high impact: a dispute leaves with the passage behind it."""
+    if layered.request.high_impact is not False:
+        return []
+    out: list[Move] = []
+    for one in reversed(layered.conflicts):
+        others = {other.citation_id for other in layered.conflicts if other is not one} | layered.required
+        alone = one.citation_id is not None and one.citation_id not in others
+        out.append(Move("over_budget", (one.key, f"passage/{one.citation_id}") if alone else (one.key,)))
+    return out
 
 
 def _beyond_most(reach: Horizon, size: Size) -> list[Cover]:
@@ -148,20 +156,6 @@ def _oldest_first(layered: Layered, reach: Horizon, covers: Sequence[Cover]) -> 
     return [Move("over_budget", (key,)) for _, key in sorted(entries)]
 
 
-def _low_value(passages: Sequence[Passage], options: Options, size: Size) -> list[Passage]:
-    line, most = options.low_value_line, options.sections.retrieval.max
-    out = [passage for passage in reversed(passages) if line is not None and passage.relevance < line]
-    if most is not None:
-        left = [passage for passage in passages if passage not in out]
-        held = sum(size(f"passage/{passage.citation_id}") for passage in left)
-        for passage in reversed(left):
-            if held <= most:
-                break
-            held -= size(f"passage/{passage.citation_id}")
-            out.append(passage)
-    return out
-
-
 def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int) -> Selection:
     """Return the selection after the first `made` moves."""
     gone: set[str] = set()
@@ -177,6 +171,8 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
             runs.append(move.run)
     turns = layered.history.turns
     cited = tuple([entry for entry in passages if f"passage/{entry.citation_id}" not in gone])
+    cited = at_the_edges(cited) if layered.edges else cited
+    told = tuple(one for one in layered.conflicts if one.key not in gone)
     older = layered.older_staying(begin)
     if not runs:
         whole = [*(turns[index] for index in older), *turns[begin:]]
@@ -186,10 +182,10 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
         left = {key[5:] for key in gone if key.startswith("turn/")}
         whole = [turn for turn in whole if turn.id not in left]
     if layered.plain:
-        return Selection(tuple(whole), cited)
+        return Selection(tuple(whole), cited, conflicts=told)
     shown = [cover for cover in steps.reach.covers if f"summary/{cover.summary.id}" in come - gone]
     missing = layered.notice and _misses(layered, whole, shown)
-    return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing)
+    return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing, told)
 
 
 def outside(runs: Iterable[tuple[int, int]], older: Iterable[int], begin: int, end: int) -> Iterator[int]:
@@ -225,4 +221,4 @@ def carried(layered: Layered, whole: Iterable[Turn]) -> tuple[Constraint, ...]:
 def _misses(layered: Layered, whole: Sequence[Turn], shown: Sequence[Cover]) -> bool:
     """Tell whether a turn is neither raw nor covered by a summary that is shown."""
     covered = sum(cover.high - cover.low for cover in shown)
-    return len(whole) + covered < len(layered.history.turns)
+    return len(whole) + covered < len(layered.history.turns) or bool(layered.history.revoked)

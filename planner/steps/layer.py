@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.values.passage import Passage
+from planner.steps.rank import by_value
 from planner.values.request import PlanRequest
 from planner.values.rung import Block, BlockKind, History, Layered, with_tail
 from planner.values.turn import Turn
@@ -20,15 +20,12 @@ def layer(request: PlanRequest, history: History) -> Layered:
         preferences=request.preferences,
         history=history,
         summaries=history.summaries,
-        passages=tuple(sorted(request.passages, key=_passage_order)),
+        passages=by_value(request.passages, request.request),
         pinned=with_tail(history, options.tail_turns),
         held=history.held if options.allow_history_eviction else range(len(history.turns)),
         notice=options.history_notice == "prompt",
+        edges=options.passage_order == "edges",
     )
-
-
-def _passage_order(passage: Passage) -> tuple[float, str]:
-    return -passage.relevance, passage.citation_id
 
 
 def turn_kind(turn: Turn) -> BlockKind:
@@ -49,7 +46,15 @@ def blocks(layered: Layered) -> list[Block]:
     out += [Block(f"parameter/{item.id}", "required_request") for item in layered.request.required_parameters]
     out += [Block(f"turn/{turn.id}", turn_kind(turn), turn.sequence) for turn in layered.history.turns]
     out += [Block(f"summary/{entry.id}", "summarizable", entry.covers_to) for entry in layered.summaries]
-    out += [Block(f"passage/{entry.citation_id}", "evictable", value=entry.relevance) for entry in layered.passages]
+    out += [
+        Block(
+            f"passage/{entry.citation_id}",
+            "required_evidence" if entry.citation_id in layered.pinned_passages else "evictable",
+            value=entry.relevance,
+        )
+        for entry in layered.passages
+    ]
+    out += [Block(one.key, "required_evidence") for one in layered.conflicts]
     out.append(Block(f"turn/{layered.open_turn.id}", "required_request", layered.open_turn.sequence))
     out.append(Block(f"request/{own}", "required_request"))
     return out

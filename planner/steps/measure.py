@@ -149,6 +149,7 @@ class Measurer:
             total += self._alone([json.dumps(layered.output_schema.schema, ensure_ascii=False)])
         total += self._alone([json.dumps(tool.declaration, ensure_ascii=False) for tool in layered.tools])
         total += self._alone([passage.text for passage in selection.passages])
+        total += self._alone([text for one in selection.conflicts for text in (one.fact_value, one.other_value or "")])
         total += self._alone([entry.text or "" for entry in selection.constraints])
         total += self._alone([NOTICE] if selection.notice else [])
         for entry in (*selection.history, layered.open_turn):

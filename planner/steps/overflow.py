@@ -25,13 +25,18 @@ class Overflow:
 
 
 def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manifest) -> Overflow:
-    """Tell which part alone is too large.
+    """Tell which part alone is too large: first disputes and pinned evidence, without which the rest would fit.
 
     Policy with carried constraints, tools and request; the open turn; protected turns; or raw history that nothing
     may stand for: a named tail, eviction forbidden, constraints without a text, open items no summary echoes.
     """
     room, layered = window.budget, measurer.layered
-    alone = replace(last.selection, history=(), passages=())
+    blamed = _pinned_evidence(measurer, last, room)
+    if blamed is not None:
+        missing = last.tokens - room
+        return Overflow(blamed[0], f"{blamed[1]}: {missing} tokens are missing", missing, last,
+                        Advice(tiers=_tiers(last, window, manifest, measurer.framer.now), notes=_NOTES[blamed[0]]))  # fmt: skip
+    alone = replace(last.selection, history=(), passages=(), conflicts=())
     request_only = measurer.first_message_only().measure(alone)
     open_turn = measurer.measure(alone)
     if request_only.tokens > room:
@@ -50,21 +55,44 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
                 found = only_protected
     missing = found.tokens - room
     # All that cannot move must fit, not only the part that is named.
-    need = last.tokens + window.reserved + window.margin
-    context = manifest.context_tokens
-    tiers = tuple(
-        tier.id
-        for tier in manifest.tiers
-        if tier.max_input_tokens >= need
-        and (context is None or tier.max_input_tokens <= context)
-        and is_valid(tier, measurer.framer.now)
-    )
+    tiers = _tiers(last, window, manifest, measurer.framer.now)
     detail = f"what cannot move needs {found.tokens} tokens, the budget is {room}, {missing} are missing"
     droppable = smallest_drop(measurer, last, room)
     return Overflow(reason, detail, missing, found, Advice(tiers=tiers, droppable=droppable, notes=_NOTES[reason]))
 
 
+def _pinned_evidence(measurer: Measurer, last: Measured, room: int) -> tuple[str, str] | None:
+    """Return code and ids where the last rung would fit without explained disputes, or without pinned passages.
+
+    Only ids of the caller's own groups are named, or none.
+    """
+    layered, selection = measurer.layered, last.selection
+    if selection.conflicts:
+        supported = tuple(one for one in selection.passages if one.citation_id in layered.required)
+        if measurer.measure(replace(selection, conflicts=(), passages=supported)).tokens <= room:
+            one = selection.conflicts[0]
+            return "conflict_unexplained", f"fact {one.fact_key} of summary {one.summary_id}"
+    if selection.passages and measurer.measure(replace(selection, conflicts=(), passages=())).tokens <= room:
+        named = {name for group in layered.request.evidence_groups for name in group}
+        return "insufficient_evidence", ", ".join(sorted(layered.required & named)) or "the required citation"
+    return None
+
+
+def _tiers(last: Measured, window: Window, manifest: Manifest, now: str | None) -> tuple[str, ...]:
+    need = last.tokens + window.reserved + window.margin
+    context = manifest.context_tokens
+    return tuple(
+        tier.id
+        for tier in manifest.tiers
+        if tier.max_input_tokens >= need
+        and (context is None or tier.max_input_tokens <= context)
+        and is_valid(tier, now)
+    )
+
+
 _NOTES = {
+    "insufficient_evidence": ("retrieve again", "narrow the question", "use a larger approved tier"),
+    "conflict_unexplained": ("resolve the disputed fact", "narrow the question", "use a larger approved tier"),
     "context_policy_overflow": ("narrow the task", "use a larger approved tier"),
     "open_turn_overflow": ("close the turn at a safe point", "page or shorten tool results"),
     "protected_history_overflow": ("resolve pending items",),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import overload
 
+from planner.steps.recall_revoked import without_revoked
 from planner.steps.recall_summaries import Judged, judge, refuse_unused, use_of, use_of_stale, without_overlaps
 from planner.values.check_summary import SummaryFrame
 from planner.values.constraint import Constraint
@@ -25,9 +26,9 @@ REQUEST_TURN = "request"
 def recall(request: PlanRequest, *, revoked: frozenset[str] = frozenset()) -> History:
     """Return the history of a request whose turns came with it, summaries verified by full recomputation.
 
-    revoked  citation ids that may not be used any more; a summary that rests on one is stale (X39).
+    revoked  citation ids that may not be used any more: a summary that rests on one is stale, a turn is left out (X39).
     Refuses nothing_to_answer where no open turn waits for an answer, invalid-summary and stale-source where the
-    request asks for it, raw_history_overflow where a constraint can stand nowhere.
+    request asks for it, raw_history_overflow where a constraint can stand nowhere, protected_source_revoked.
     """
     ordered = sorted(request.turns, key=lambda turn: turn.sequence)
     found = relations(filter(relates, ordered))
@@ -36,7 +37,7 @@ def recall(request: PlanRequest, *, revoked: frozenset[str] = frozenset()) -> Hi
         low = bisect_left(ordered, record.covers_from, key=_sequence)
         return ordered[low : bisect_right(ordered, record.covers_to, key=_sequence)]
 
-    history = assemble_history(ordered, request.request, found)
+    history = without_revoked(assemble_history(ordered, request.request, found), ordered, revoked)
     judged = judge(request.summaries, summary_frame(request, found.constraints, revoked), inside)
     return with_facts(history, found.constraints, judged, request.request)
 
@@ -51,9 +52,11 @@ def recall_view(request: PlanRequest, view: View, *, revoked: frozenset[str] = f
     own = own_turn(opened, request.request, last, _Taken(view))
     history = History(view.turns, tuple(view.pinned), own, view.hidden)
     history = without_own(history, opened, view.held, view.withdrawing)
+    if revoked:
+        history = without_revoked(history, (view.turns[index] for index in view.citing), revoked)
     current, unused = without_overlaps(record for record in view.summaries if revoked.isdisjoint(record.citation_ids))
     revoking = [
-        use_of(record, "stale-source", "citation_revoked", sorted(revoked.intersection(record.citation_ids))[:1])
+        use_of(record, "stale-source", "citation_revoked")
         for record in view.summaries
         if not revoked.isdisjoint(record.citation_ids)
     ]

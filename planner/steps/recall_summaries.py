@@ -106,6 +106,8 @@ def _problem(record: SummaryRecord, frame: SummaryFrame, turns: Sequence[Turn]) 
         return use_of(record, "invalid-summary", found.detail, ids)
     if found.cause == "constraint_changed":
         return _constraints(record, frame, turns)
+    if found.cause == "citation_revoked":  # which one is told in the audit record only (R159)
+        return use_of(record, "stale-source", found.cause)
     return use_of(record, "stale-source", found.cause, () if found.causing_id is None else (found.causing_id,))
 
 

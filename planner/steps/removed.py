@@ -53,12 +53,12 @@ def removed(layered: Layered, steps: Ladder, fitted: Fitted) -> Removed:
     else:
         kept = {entry.id for entry in shown}
     ranges = _missing_turns(layered, reach.gone_through, kept, fates)
-    out = [*history.left_out, *steps.gone]
+    out = [*history.left_out, *(Removal(f"turn/{name}", "source_revoked") for name, _ in history.revoked), *steps.gone]
     for low, high, reason in ranges:
         first, last = f"turn/{history.turns[low].id}", f"turn/{history.turns[high - 1].id}"
         out.append(Removal(first, reason, last if high - low > 1 else None, high - low))
     reduced = _reduced(layered, ranges)
-    if not layered.summaries and not history.unused and not layered.passages:
+    if not layered.summaries and not history.unused and not layered.passages and not layered.conflicts:
         return Removed(tuple(out), (), reduced)
     uses = [*_uses(layered, steps, fitted, ranges), *history.unused]
     out += [Removal(f"summary/{use.id}", use.fate) for use in uses if use.fate != "used"]
@@ -66,6 +66,8 @@ def removed(layered: Layered, steps: Ladder, fitted: Fitted) -> Removed:
     present |= {entry.id for entry in steps.gone}
     cited = (f"passage/{passage.citation_id}" for passage in layered.passages)
     out += [Removal(key, fates.reasons.get(key, "over_budget")) for key in cited if key not in present]
+    told = fitted.measured.selection.conflicts
+    out += [Removal(one.key, fates.reasons.get(one.key, "over_budget")) for one in layered.conflicts if one not in told]
     return Removed(tuple(out), tuple(uses), reduced)
 
 
@@ -123,13 +125,13 @@ def _missing_turns(layered: Layered, gone_through: int, kept: set[str], fates: _
 
 def _reduced(layered: Layered, ranges: Sequence[tuple[int, int, str]]) -> HistoryReduced | None:
     lost = [(low, high) for low, high, reason in ranges if reason != "replaced_by_summary"]
-    if not lost:
+    revoked = layered.history.revoked
+    if not lost and not revoked:
         return None
     turns = layered.history.turns
-    return HistoryReduced(
-        removed=sum(high - low for low, high in lost),
-        ranges=tuple((turns[low].sequence, turns[high - 1].sequence) for low, high in lost),
-    )
+    found = [(turns[low].sequence, turns[high - 1].sequence) for low, high in lost]
+    found += [(sequence, sequence) for _, sequence in revoked]
+    return HistoryReduced(sum(high - low for low, high in lost) + len(revoked), tuple(sorted(found)))
 
 
 def _uses(layered: Layered, steps: Ladder, fitted: Fitted, ranges: Sequence[tuple[int, int, str]]) -> list[SummaryUse]:

@@ -14,6 +14,7 @@ from planner.steps.frame import Framed
 from planner.steps.frame_blocks import NOTICE_KEY
 from planner.steps.window import Resolved
 from planner.values.account import Account
+from planner.values.admission import NOTHING_ADMITTED, Admission
 from planner.values.bundle import Manifest
 from planner.values.digest import (
     PLANNER_VERSION,
@@ -39,6 +40,7 @@ class Sealing:
     manifest: Manifest | None
     request_digest: str | None
     digest_key: bytes | None = field(default=None, repr=False)
+    admission: Admission = NOTHING_ADMITTED
 
 
 def plan_id(sealing: Sealing) -> str:
@@ -70,6 +72,7 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any
         policy_version=request.policy_version,
         generation=request.generation,
         revision=request.revision,
+        excluded=dict(sealing.admission.excluded),
         **more,
     )
 
@@ -98,7 +101,8 @@ def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...
         out += [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}" for entry in history]
     else:
         out += [part.key for _, part in framed.turns[:-1]]
-    out += [f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages]
+    out += [f"passage/{passage.citation_id}" for passage in selection.passages]
+    out += [one.key for one in selection.conflicts]
     out += [f"preference/{item.id}" for item in layered.preferences]
     out += [f"parameter/{item.id}" for item in layered.request.required_parameters]
     out.append(f"turn/{layered.open_turn.id}")
@@ -180,18 +184,21 @@ _FILE_LAYERS = {
     "preference": "required_request",
     "parameter": "required_request",
     "passage": "evictable",
+    "conflict": "required_evidence",
     "constraint": "immutable_policy",
     "notice": "summarizable",
 }
 
 
-def file_items(fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
+def file_items(layered: Layered, fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
     """Return layer and sequence of everything kept, in order, as the plan file writes them (X16)."""
     moving = {part.key: part.file_item for _, part in framed.turns}
     for entry in fitted.measured.selection.history:
         if isinstance(entry, SummaryRecord):
             key = f"summary/{entry.id}"
             moving[key] = (key, "summarizable", entry.covers_to)
+    for name in layered.pinned_passages:
+        moving[f"passage/{name}"] = (f"passage/{name}", "required_evidence", None)
     return tuple([moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept])
 
 

@@ -14,15 +14,20 @@ from planner.encoding.encoder import Encoding
 from planner.encoding.spliced import request_begins_with
 from planner.steps.frame import Framed
 from planner.steps.frame_blocks import (
+    CONFLICTS_CLOSE,
+    CONFLICTS_OPEN,
+    CONFLICTS_WORDING,
     CONSTRAINTS_LABEL,
     NOTICE,
     citation_area,
+    conflict_lines,
     plain_text,
     state_block,
     state_frame,
     state_lines,
 )
 from planner.steps.measure import Measured, Measurer
+from planner.values.passage import Passage
 from planner.values.rung import Cover, Selection
 from planner.values.turn import Turn
 
@@ -61,6 +66,7 @@ class Sizes:
         self.base: TurnSize | None = None
         self.rungs: dict[RungKey, Measured] = {}
         self._passages: dict[str, int] = {}
+        self._cited: dict[str, Passage] = {}
         self._stated: dict[str, int] = {}
         self._frames: tuple[int, int, int] | None = None
 
@@ -78,7 +84,8 @@ class Sizes:
             self._record(turns, framed, encoding)
             if start is not None and len(turns) == given:
                 measurer.learn_stretch(selection, encoding, start)
-            whole = len(turns) == len(measurer.layered.history.turns) and not measurer.layered.passages
+            layered = measurer.layered
+            whole = len(turns) == len(layered.history.turns) and not layered.passages and not layered.conflicts
             if whole:
                 self.rungs[rung_key(selection)] = Measured(encoding.tokens, selection, framed, encoding)
             return
@@ -184,7 +191,9 @@ class Sizes:
         known = self._passages.get(citation_id)
         if known is None:
             measurer = self.measurer
-            passage = next(p for p in measurer.layered.passages if p.citation_id == citation_id)
+            if not self._cited:
+                self._cited = {passage.citation_id: passage for passage in measurer.layered.passages}
+            passage = self._cited[citation_id]
             known = self._passages[citation_id] = self.alone(plain_text(citation_area([passage])[1:-1]))
         return known
 
@@ -196,12 +205,16 @@ class Sizes:
         pieces = citation_area(measurer.layered.passages[:1])
         return self.alone(str(pieces[0]) + str(pieces[-1]))
 
+    def conflict_frame(self) -> int:
+        """Return the size of what stands around the lines of disputed facts."""
+        return self.alone(f"{CONFLICTS_OPEN}\n{CONFLICTS_WORDING}\n{CONFLICTS_CLOSE}\n")
+
     def alone(self, text: str) -> int:
         """Return how many tokens a text has by itself."""
         return self.measurer.encoder.alone(text, self.measurer.counters)
 
     def _line(self, key: str, kind: str, item_id: str) -> int:
-        """Return the size of one entry of a state block, without fence, label of the constraints and wording."""
+        """Return the size of one entry of a fenced block, without fence, label of the constraints and wording."""
         known = self._stated.get(key)
         if known is None:
             layered = self.measurer.layered
@@ -209,6 +222,8 @@ class Sizes:
                 pieces = state_lines([next(one for one in layered.summaries if one.id == item_id)])
             elif kind == "constraint":
                 pieces = state_lines((), [next(one for one in layered.constraints if one.id == item_id)])[1:]
+            elif kind == "conflict":
+                pieces = conflict_lines(next(one for one in layered.conflicts if one.key == key))
             else:
                 pieces = [f"{NOTICE}\n"]
             known = self._stated[key] = self.alone(plain_text(pieces))
@@ -242,14 +257,14 @@ class Sizes:
         return False
 
 
-RungKey = tuple[tuple[str, ...], tuple[str, ...], int, bool]
+RungKey = tuple[tuple[str, ...], tuple[str, ...], int, bool, int]
 
 
 def rung_key(selection: Selection) -> RungKey:
     """Return what tells one rung from another."""
     history = tuple(entry.id for entry in selection.history)
     cited = tuple(passage.citation_id for passage in selection.passages)
-    return history, cited, len(selection.constraints), selection.notice
+    return history, cited, len(selection.constraints), selection.notice, len(selection.conflicts)
 
 
 def too_many_bytes(turn: Turn, byte_limit: int) -> bool:

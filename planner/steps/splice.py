@@ -56,7 +56,7 @@ class Splicer:
             return None
         if not ordinary(framer.open_turn()):
             return None
-        return Selection(history=history[-self.depth :], passages=selection.passages)
+        return Selection(history=history[-self.depth :], passages=selection.passages, conflicts=selection.conflicts)
 
     def join(self, selection: Selection, end: Selection, tail: Assembled) -> Assembled | None:
         """Return the whole rung from its rendered end and the frozen turns before it."""

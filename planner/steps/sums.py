@@ -41,7 +41,7 @@ def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[
     indexes = list(outside(runs, older, begin, len(turns))) if runs else [*older, *range(begin, len(turns))]
     known = sizes.store.turns
     held = BEYOND if reach.start > reach.gone_through else 0
-    if layered.plain and not passages and base.rendered is not None:
+    if layered.plain and not passages and not layered.conflicts and base.rendered is not None:
         figures = [known[turns[index].id].rendered for index in indexes]
         if None not in figures:
             return Sums(_plain_sums(steps, known, base.rendered + sum(figures), held))  # type: ignore[arg-type]
@@ -90,6 +90,9 @@ class _Mixed:
         self.cited = len(passages)
         self.items = sum(sizes.item(f"passage/{passage.citation_id}") for passage in passages)
         self.area = sizes.area() if passages else 0
+        self.told = len(layered.conflicts)
+        self.items += sum(sizes.item(one.key) for one in layered.conflicts)
+        self.conflict_frame = sizes.conflict_frame() if layered.conflicts else 0
         rendered = None if sizes.base is None else sizes.base.rendered
         self.base, self.by_texts = rendered or 0, rendered is None
         turns = layered.history.turns
@@ -105,7 +108,7 @@ class _Mixed:
         self.blocks = self.raising = self.history = self.texts = 0
         for node in nodes:
             self._put(node, self.end)
-        self.lost = steps.reach.gone_through > 0
+        self.lost = steps.reach.gone_through > 0 or bool(layered.history.revoked)
         self.stating = self.stated = self.stated_texts = 0
         raw = {turn.id for node in nodes for turn in node.turns} | {layered.open_turn.id}
         # Those of unread turns too: as long as these are raw, the sum says that nothing fits.
@@ -172,9 +175,10 @@ class _Mixed:
 
     def _make(self, move: Move) -> None:
         for key in move.leaves:
-            if key.startswith("passage/"):
+            if key.startswith(("passage/", "conflict/")):
                 self.items -= self.sizes.item(key)
-                self.cited -= 1
+                self.cited -= key.startswith("passage/")
+                self.told -= key.startswith("conflict/")
                 continue
             node = self.nodes[key]
             self._take(node)
@@ -194,13 +198,16 @@ class _Mixed:
         told = self.sizes.item(NOTICE_KEY) if notice else 0
         if self.raising or self.by_texts:
             return self.fixed_texts + self.texts + self.stated_texts + self.items + told
-        total = self.base + self.history + self.items + (self.area if self.cited else 0) + self.stated + told
+        total = self.base + self.history + self.items + self._fences() + self.stated + told
         head = bool(self.stating) or notice
         blocks = self.blocks + (1 if head and not self._summary_before_words() else 0)
         if blocks:
             first, later, label = self.sizes.frames()
             total += first + later * (blocks - 1) + (label if self.stating else 0)
         return total
+
+    def _fences(self) -> int:
+        return (self.area if self.cited else 0) + (self.conflict_frame if self.told else 0)
 
     def _summary_before_words(self) -> bool:
         """Tell whether a summary stands before the first user message, so that one block holds both."""

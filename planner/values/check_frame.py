@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from planner.values.account import wire_field
+from planner.values.check_evidence import check_citations, check_claims, check_evidence, check_passages
 from planner.values.check_record import check_summaries
 from planner.values.field_rules import (
     ID_RULE,
@@ -18,7 +19,6 @@ from planner.values.field_rules import (
     json_problem,
     text_problem,
 )
-from planner.values.passage import Passage
 from planner.values.request import (
     CONCESSIONS,
     UNICODE_CHANNELS,
@@ -74,7 +74,11 @@ def check_frame(request: PlanRequest, passed: PlanRequest | None = None) -> None
         _check_tools(request.tools)
     if known is None or known.output_schema is not request.output_schema:
         _check_schema(request.output_schema)
-    _check_passages(request.passages)
+    if known is None or known.passages is not request.passages:
+        check_passages(request.passages)
+    if known is None or known.citations is not request.citations:
+        check_citations(request.citations)
+    check_claims(request.claims)
     if known is None or known.summaries is not request.summaries:
         check_summaries(request.summaries, "$.summaries")
     _check_current(request.request)
@@ -173,22 +177,6 @@ def _check_schema(schema: OutputSchema | None) -> None:
     _check_json_object(schema.schema, "$.outputSchema.schema")
 
 
-def _check_passages(passages: tuple[Passage, ...]) -> None:
-    if type(passages) is not tuple:
-        invalid("$.passages", _TUPLE_RULE)
-    seen: set[str] = set()
-    for index, passage in enumerate(passages):
-        path = f"$.passages[{index}]"
-        if type(passage) is not Passage:
-            invalid(path, "expected a Passage")
-        _check_own_id(passage.citation_id, seen, f"{path}.citationId")
-        problem = text_problem(passage.text)
-        if problem:
-            invalid(f"{path}.text", problem)
-        if not is_share(passage.relevance):
-            invalid(f"{path}.relevance", "expected a finite number from 0 to 1")
-
-
 def _check_current(current: CurrentRequest) -> None:
     if type(current) is not CurrentRequest:
         invalid("$.request", "expected a CurrentRequest")
@@ -199,6 +187,7 @@ def _check_current(current: CurrentRequest) -> None:
     if problem:
         invalid("$.request.text", problem)
     _check_text_items(current.required_parameters, "$.request.requiredParameters")
+    check_evidence(current)
     if current.risk not in _RISKS:
         invalid("$.request.risk", "is not one of the risks")
     if current.on_invalid_summary not in ("raw", "refuse"):
@@ -234,7 +223,15 @@ def _check_options(options: Options) -> None:
             invalid(f"$.options.{name}", "expected a number above 0 and up to 1")
     if options.low_value_line is not None and not is_share(options.low_value_line):
         invalid("$.options.lowValueLine", "expected a finite number from 0 to 1")
-    for name, flag in (("sticky", options.sticky), ("allowHistoryEviction", options.allow_history_eviction)):
+    if options.source_share is not None and (not is_share(options.source_share) or options.source_share == 0):
+        invalid("$.options.sourceShare", "expected a number above 0 and up to 1")
+    if options.passage_order not in ("value", "edges"):
+        invalid("$.options.passageOrder", "is not one of the orders")
+    for name, flag in (
+        ("sticky", options.sticky),
+        ("allowHistoryEviction", options.allow_history_eviction),
+        ("dropDuplicates", options.drop_duplicates),
+    ):
         if type(flag) is not bool:
             invalid(f"$.options.{name}", _BOOL_RULE)
     if options.tail_turns is not None and not is_whole(options.tail_turns, 1):

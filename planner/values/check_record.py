@@ -116,5 +116,9 @@ def _check_facts(facts: Sequence[ConfirmedFact], path: str) -> None:
         _check_text(fact.text, f"{here}.text")
         _check_text(fact.fact_value, f"{here}.factValue", optional=True)
         _check_ids(fact.source_ids, f"{here}.sourceIds")
+        if type(fact.rejected_values) is not tuple:
+            invalid(f"{here}.rejectedValues", _TUPLE_RULE)
+        for place, other in enumerate(fact.rejected_values):
+            _check_text(other, f"{here}.rejectedValues[{place}]")
         if fact.status not in ("confirmed", "disputed"):
             invalid(f"{here}.status", "is not one of the states of a fact")

@@ -88,6 +88,15 @@ def is_instant(value: object) -> bool:
     return True
 
 
+def instant(value: str) -> datetime:
+    """Return the moment an RFC 3339 instant names: two spellings of one moment are equal (X57).
+
+    >>> instant("2026-11-30T08:00:00Z") == instant("2026-11-30T09:00:00.0+01:00")
+    True
+    """
+    return datetime.fromisoformat(value)
+
+
 def text_problem(value: object) -> str | None:
     """Say what is wrong with a text, or None. The empty text is a text.
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner.values.account import Account
+from planner.values.admission import Exclusion
 from planner.values.receipt import Receipt, Removal
+
+OFF_THE_WIRE: Mapping[str, bool] = {"wire": False}
+"""Metadata of a field that is never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ class Plan:
 
     `prompt` is the text of the ids: always there from `Planner.plan`, None where a conversation, one of a ledger too,
     put the ids of turns together without rendering the whole; its first plan may do so. `constraint_ids` are the live
-    constraints, `carriers` the kept items that carry them, each with the ids it carries.
+    constraints, `carriers` the kept items that carry them, each with the ids it carries. `audit` names what was excluded, for
+    a record apart: it is in no receipt and in no JSON of a plan.
     """
 
     ids: array[int] = field(repr=False)
@@ -94,6 +99,7 @@ class Plan:
     file_items: tuple[FileItem, ...] = field(default=(), repr=False)
     constraint_ids: tuple[str, ...] = ()
     carriers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    audit: tuple[Exclusion, ...] = field(default=(), repr=False, compare=False, metadata=OFF_THE_WIRE)
 
     @property
     def accepted(self) -> bool:
@@ -133,7 +139,7 @@ class Plan:
 class Refusal:
     """A typed answer that no prompt can be made; it never carries ids (R184).
 
-    `tokens_missing` says by how much the budget falls short, 0 where size is not the problem.
+    `tokens_missing` says by how much the budget falls short, 0 where size is not the problem. `audit` is as in `Plan`.
     """
 
     outcome: str
@@ -144,6 +150,7 @@ class Refusal:
     tokens_missing: int = 0
     advice: Advice = Advice()
     diagnostics: Mapping[str, int | str] = field(default_factory=dict, repr=False)
+    audit: tuple[Exclusion, ...] = field(default=(), repr=False, compare=False, metadata=OFF_THE_WIRE)
 
     @property
     def accepted(self) -> bool:

@@ -65,6 +65,17 @@ class ConcessionUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Dispute:
+    """A fact of a current summary that a passage contradicts, by ids; `explained` where the prompt says so (R155)."""
+
+    summary_id: str
+    fact_id: str
+    fact_key: str
+    citation_id: str | None
+    explained: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Ids, numbers, reasons and digests of one call; the same for a plan and a refusal. Never text."""
 
@@ -94,6 +105,7 @@ class Receipt:
     kept: tuple[str, ...] = ()
     removed: tuple[Removal, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
+    disputes: tuple[Dispute, ...] = ()
     summaries: tuple[SummaryUse, ...] = ()
     history_reduced: HistoryReduced | None = None
     concessions: tuple[ConcessionUse, ...] = ()

@@ -129,6 +129,9 @@ class Options:
     sections: Sections = Sections()
     history_notice: Literal["receipt", "prompt"] = "receipt"
     low_value_line: float | None = None
+    source_share: float | None = None
+    drop_duplicates: bool = False
+    passage_order: Literal["value", "edges"] = "value"
     unicode_policy: UnicodeRule = "keep"
     unicode_channels: UnicodeChannels | None = None
     tool_carrier: Literal["template", "policy_text"] = "template"

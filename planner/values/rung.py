@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from planner.values.conflict import Conflict
 from planner.values.constraint import Constraint
 from planner.values.passage import Passage
 from planner.values.receipt import Removal, SummaryUse
@@ -61,6 +62,8 @@ class History:
     summaries    current ones by coverage, no two over one turn; `unused` says why others are not.
     held         indexes of turns that may leave only through a summary (X34, X44).
     withdrawing  indexes of turns that withdraw a constraint which an older turn marks.
+    revoked      id and sequence of turns that are not among `turns`, because they rest on a source that may not be
+                 used any more (X39).
     """
 
     turns: Sequence[Turn] = field(repr=False)
@@ -72,6 +75,7 @@ class History:
     unused: tuple[SummaryUse, ...] = ()
     held: Sequence[int] = ()
     withdrawing: Sequence[int] = ()
+    revoked: tuple[tuple[str, int], ...] = ()
 
 
 def with_tail(history: History, tail_turns: int | None) -> Sequence[int]:
@@ -92,7 +96,9 @@ class Layered:
     """Every part of a request in its fixed place, each item a block with its layer (R19..R21).
 
     `pinned` are the history's pins and the tail named by the request, `held` what may leave only through a
-    summary; `notice` asks for a line in the prompt where history is missing (R147).
+    summary; `notice` asks for a line in the prompt where history is missing (R147). `passages` stand best first;
+    `edges` sets the best ones at both ends of their area. `required` are citation ids the answer must be able to cite,
+    `conflicts` the disputed facts that are explained in the prompt, `disputed` all of them.
     """
 
     policy: tuple[TextItem, ...] = field(repr=False)
@@ -107,6 +113,15 @@ class Layered:
     pinned: Sequence[int] = ()
     held: Sequence[int] = ()
     notice: bool = False
+    edges: bool = False
+    required: frozenset[str] = frozenset()
+    conflicts: tuple[Conflict, ...] = ()
+    disputed: tuple[Conflict, ...] = ()
+
+    @property
+    def pinned_passages(self) -> frozenset[str]:
+        """Citation ids of passages that may not leave: required ones, and those behind a dispute."""
+        return self.required.union(one.citation_id for one in self.conflicts if one.citation_id is not None)
 
     @property
     def open_turn(self) -> Turn:
@@ -199,14 +214,15 @@ class Ladder:
 class Selection:
     """A complete rung: what is kept of everything that can move, and what stands for what left.
 
-    `history` holds turns and summaries by sequence, `passages` by relevance then id. `constraints` are those
-    whose turn is not raw here: their text stands in the state block.
+    `history` holds turns and summaries by sequence, `passages` stand as in the citation area. `constraints` are those
+    whose turn is not raw here: their text stands in the state block. `conflicts` are explained after the passages.
     """
 
     history: tuple[Turn | SummaryRecord, ...] = field(repr=False)
     passages: tuple[Passage, ...] = field(default=(), repr=False)
     constraints: tuple[Constraint, ...] = ()
     notice: bool = False
+    conflicts: tuple[Conflict, ...] = ()
 
     @property
     def has_head(self) -> bool:

@@ -37,7 +37,10 @@ class SummaryState:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedFact:
-    """A fact with the message or confirmation it rests on (R95)."""
+    """A fact with the message or confirmation it rests on (R95).
+
+    `rejected_values` are values of its key that the application turned down when it resolved a dispute (R156).
+    """
 
     id: str
     text: str = field(repr=False)
@@ -46,6 +49,7 @@ class ConfirmedFact:
     source_ids: tuple[str, ...] = ()
     confirmation_id: str | None = None
     status: Literal["confirmed", "disputed"] = "confirmed"
+    rejected_values: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ other field of the request is built (tests/wire/test_supported_fields.py holds t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, NoReturn
 
 from planner.values.account import wire_field
 from planner.values.passage import Passage
 from planner.values.reasons import RefusalSignal
-from planner.values.request import CurrentRequest, Options, PlanRequest, Sections
-from planner.values.turn import Message, ToolResult, Turn
+from planner.values.request import Options, PlanRequest, SectionBounds
+from planner.values.turn import ToolResult, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,12 @@ class Row:
     fires: Callable[[Any], bool] | None = None
 
 
-_RIGHTS = "rights and sources of texts are not checked yet"
-_DATES = "dates of texts are not checked yet"
-_FACTS = "facts of passages are not compared yet"
 _SHORT = "shorter forms are not chosen yet"
-_EVIDENCE = "evidence is not required yet"
 _FRESH = "fresh tokens are not limited yet"
 
 ROWS: tuple[Row, ...] = (
     Row(PlanRequest, "reserved_output", "a reserve split between answer and reasoning is not planned yet"),
     Row(PlanRequest, "device_window", "the window of a device is not considered yet"),
-    Row(PlanRequest, "citations", _RIGHTS),
-    Row(PlanRequest, "claims", _RIGHTS),
-    Row(CurrentRequest, "requires_citation", _EVIDENCE),
-    Row(CurrentRequest, "evidence_groups", _EVIDENCE),
-    Row(CurrentRequest, "high_impact", _FACTS),
     Row(Options, "mode", "mode messages is not built yet", lambda mode: mode == "messages"),
     Row(Options, "max_fresh_tokens", _FRESH),
     Row(Options, "on_fresh_exceeded", _FRESH),
@@ -49,20 +40,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         Options,
         "sections",
-        "only sections.summary.max is kept so far",
-        lambda sections: replace(sections, summary=replace(sections.summary, max=None)) != Sections(),
+        "bounds of the history and a minimum of summaries are not kept yet",
+        lambda sections: sections.history != SectionBounds() or sections.summary.min is not None,
     ),
     Row(Options, "tool_carrier", "tools travel in the template only"),
     Row(Options, "stubs", _SHORT),
-    Row(Message, "citation_ids", _RIGHTS),
     Row(ToolResult, "short_forms", _SHORT),
-    Row(Passage, "tenant", _RIGHTS),
-    Row(Passage, "dataset", _RIGHTS),
-    Row(Passage, "source", _RIGHTS),
-    Row(Passage, "valid_from", _DATES),
-    Row(Passage, "valid_to", _DATES),
-    Row(Passage, "fact_key", _FACTS),
-    Row(Passage, "fact_value", _FACTS),
     Row(Passage, "short_forms", _SHORT),
 )
 _Compiled = tuple[tuple[str, Any, Row], ...]
@@ -75,8 +58,7 @@ def _compile(owner: type) -> _Compiled:
     return tuple((row.name, defaults[row.name], row) for row in ROWS if row.owner is owner)
 
 
-_REQUEST, _CURRENT, _OPTIONS = map(_compile, (PlanRequest, CurrentRequest, Options))
-_MESSAGE, _RESULT, _PASSAGE = map(_compile, (Message, ToolResult, Passage))
+_REQUEST, _OPTIONS, _RESULT, _PASSAGE = map(_compile, (PlanRequest, Options, ToolResult, Passage))
 
 
 def check_supported(request: PlanRequest) -> None:
@@ -92,7 +74,6 @@ def check_supported(request: PlanRequest) -> None:
 def check_supported_frame(request: PlanRequest) -> None:
     """The same for everything but the turns."""
     _look(request, _REQUEST, "$")
-    _look(request.request, _CURRENT, "$.request")
     _look(request.options, _OPTIONS, "$.options")
     for index, passage in enumerate(request.passages):
         _look(passage, _PASSAGE, f"$.passages[{index}]")
@@ -101,8 +82,6 @@ def check_supported_frame(request: PlanRequest) -> None:
 def check_supported_turn(turn: Turn, path: str) -> None:
     """The same for one turn."""
     for index, message in enumerate(turn.messages):
-        if message.citation_ids:
-            _look(message, _MESSAGE, f"{path}.messages[{index}]")
         if message.tool_result is not None:
             _look(message.tool_result, _RESULT, f"{path}.messages[{index}].toolResult")
 

@@ -25,6 +25,7 @@ class View:
     boundary     highest sequence whose original was purged, None where nothing was (R146).
     held         indexes of turns that may leave only through a summary, as `relations` finds them (X34, X44).
     withdrawing  indexes of turns that withdraw a constraint which an older turn marks, found likewise.
+    citing       indexes of turns whose messages cite sources; read only where a request may withdraw one (X39).
     """
 
     conversation_id: str
@@ -42,3 +43,4 @@ class View:
     boundary: int | None = None
     held: Sequence[int] = ()
     withdrawing: Sequence[int] = ()
+    citing: Sequence[int] = field(default=(), repr=False)

@@ -13,7 +13,7 @@ from planner.values.account import Account, wire_field
 from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
 from planner.values.policy_file import Caps, Finding, FixedCost, PolicyFile
-from planner.values.receipt import ConcessionUse, HistoryReduced, Prefix, Receipt, Removal, SummaryUse
+from planner.values.receipt import ConcessionUse, Dispute, HistoryReduced, Prefix, Receipt, Removal, SummaryUse
 from planner.values.request import (
     CurrentRequest,
     Options,
@@ -40,7 +40,7 @@ REQUEST_CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
-    SummaryUse, PlanFile, PlanFileItem,
+    SummaryUse, Dispute, PlanFile, PlanFileItem,
 )  # fmt: skip
 POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
 CHAT_NAMES = frozenset({
@@ -65,7 +65,7 @@ class WireField:
 
 @cache
 def wire_fields(owner: Any) -> tuple[WireField, ...]:
-    """Return a class's fields in the order of their aliases; `default` is MISSING where there is none."""
+    """Return a class's fields on the wire in the order of their aliases; `default` is MISSING where there is none."""
     found = [
         WireField(
             name=one.name,
@@ -76,6 +76,7 @@ def wire_fields(owner: Any) -> tuple[WireField, ...]:
             is_free=one.name in FREE_JSON and "Any" in str(one.type),
         )
         for one in fields(owner)
+        if one.metadata.get("wire", True)
     ]
     return tuple(sorted(found, key=lambda one: one.alias))
 

@@ -15,6 +15,7 @@ from dataclasses import MISSING, is_dataclass
 from typing import Any
 
 from planner.values.account import SEVEN_FIELDS, Account, wire_field
+from planner.values.admission import Exclusion
 from planner.values.plan import Plan, PlanFile, Refusal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
@@ -47,6 +48,11 @@ def dump_refusal(refusal: Refusal) -> bytes:
 def dump_receipt(receipt: Receipt) -> bytes:
     """Return the bytes of a receipt."""
     return _encode(_versioned(_answer_tree(receipt)))
+
+
+def dump_audit(audit: tuple[Exclusion, ...]) -> bytes:
+    """Return the bytes of an audit record: ids, reasons and checks of what admission excluded (R159)."""
+    return _encode(_versioned({"excluded": [_answer_tree(entry) for entry in audit]}))
 
 
 def dump_account(account: Account) -> bytes:

@@ -28,7 +28,7 @@ from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt, Removal
 from planner.values.request import PlanRequest
 from planner.values.strict_json import REQUEST_BOUNDS, Bounds, load_strict
-from planner.values.wire_names import KNOWN_NAMES, SCHEMA_VERSION
+from planner.values.wire_names import KNOWN_NAMES, SCHEMA_VERSION, wire_fields
 from planner.wire.ids_file import read_ids
 
 _ANSWER = Bounds(total_bytes=64 * 1024 * 1024, field_bytes=64 * 1024 * 1024, list_items=8_000_000)
@@ -165,6 +165,8 @@ def parse_plan_file(data: bytes) -> PlanFile:
 def parse_refusal(data: bytes) -> Refusal:
     """Read a refusal. Raises `invalid-input`, or `account_incomplete` for an account in it (R37)."""
     tree = _answer(data)
+    if tree.keys() - {one.alias for one in wire_fields(Refusal)}:
+        invalid("$", "has an unknown field")
     _check_receipt(tree.get("receipt"), "$.receipt")
     if tree.get("account") is not None:
         check_seven_fields(tree["account"], "$.account")
@@ -203,7 +205,7 @@ def _plan_parts() -> dict[str, Any]:
     """Return the fields of a plan but `ids`, an array, which pydantic does not know."""
     # `array[int]` cannot be evaluated before Python 3.12.
     hints = get_type_hints(Plan, localns={"array": list})
-    return {name: hint for name, hint in hints.items() if name != "ids"}
+    return {one.name: hints[one.name] for one in wire_fields(Plan) if one.name != "ids"}
 
 
 def _validated(owner: Any, data: bytes, path: str = "$") -> Any:

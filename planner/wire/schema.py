@@ -16,10 +16,10 @@ SCHEMA_PATH = Path("docs/schema/plan-request.schema.json")
 _ID_NAMES = frozenset({
     "id", "modelBundleId", "conversationId", "tierId", "candidateId", "turnId", "planId", "firstKeptTurnId",
     "citationId", "callId", "constraintId", "branch", "summariserBundle", "sourceFingerprint", "protectedFingerprint",
-    "goalFrom", "factKey", "confirmationId",
+    "goalFrom", "factKey", "confirmationId", "tenant", "dataset",
 })  # fmt: skip
 _VERSION_NAMES = frozenset({"policyVersion", "appVersion", "strategyVersion"})
-_SHARES = frozenset({"relevance", "compactAt", "lowWater", "lowValueLine"})
+_SHARES = frozenset({"relevance", "compactAt", "lowWater", "lowValueLine", "sourceShare"})
 
 
 def schema_text() -> str:

@@ -183,7 +183,7 @@ def test_the_front_is_stable_where_rules_are_carried() -> None:
 
 
 def test_a_revoked_citation_makes_a_summary_stale() -> None:
-    """X39: the hook of rights; the summary is out with the citation named, from the wire and from a view."""
+    """X39: the summary is out, from the wire and from a view; which citation it was, only the audit record says."""
     cited = replace(talk(1), messages=(replace(talk(1).messages[0], citation_ids=("c7",)), talk(1).messages[1]))
     request = with_room(summed(asking(cited, talk(2), talk(3), talk(4)), (1, 2)), 1_000)
     assert ["s1"] == [one.id for one in recall(request).summaries]
@@ -192,4 +192,5 @@ def test_a_revoked_citation_makes_a_summary_stale() -> None:
     answer = run_view(replace(request, turns=()), view_of(request), toy().encoder(), revoked=frozenset({"c7"}))
     assert isinstance(answer, Plan), answer
     found = [(use.fate, use.cause, use.ids) for use in (*revoked.unused, *answer.receipt.summaries)]
-    assert [("stale-source", "citation_revoked", ("c7",))] * 2 == found
+    assert [("stale-source", "citation_revoked", ())] * 2 == found
+    assert ["citation/c7"] == [entry.id for entry in answer.audit]

@@ -48,4 +48,5 @@ def view_of(request: PlanRequest) -> View:
         chain=chain_of(ordered).raw(), constraints=found.constraints, summaries=request.summaries,
         held=[at for at, turn in enumerate(shown) if turn.id in found.held],
         withdrawing=[at for at, turn in enumerate(shown) if turn.id in found.withdrawing],
+        citing=[at for at, turn in enumerate(shown) if any(message.citation_ids for message in turn.messages)],
     )  # fmt: skip
