@@ -14,6 +14,7 @@ from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
 from planner.steps.admit import admission_of
 from planner.steps.answer import refused
+from planner.steps.duplicates import Signatures
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
 from planner.values.account import Account
@@ -77,6 +78,7 @@ class Planner:
         self._on_plan = on_plan
         self._cache_bytes = cache_bytes
         self._encoders: dict[str, Encoder] = {}
+        self._signatures = Signatures()
         self._lock = threading.Lock()
 
     @property
@@ -152,7 +154,7 @@ class Planner:
             history = recall(request, revoked=admission.revoked)
         except RefusalSignal as signal:
             return self._tell(refused(sealing, signal))
-        return self._tell(run(Job(request, history, encoder, sealing, Stores())))
+        return self._tell(run(Job(request, history, encoder, sealing, Stores(signatures=self._signatures))))
 
     def _tell(self, answer: Plan | Refusal) -> Plan | Refusal:
         if self._on_plan is not None:

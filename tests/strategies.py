@@ -6,7 +6,7 @@ Everything drawn is valid by itself; what the window allows is the caller's busi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -92,7 +92,9 @@ def passage_lists(draw: st.DrawFn, texts: st.SearchStrategy[str] = SOME_TEXT) ->
     """Draw up to four passages; equal relevance is likely."""
     count = draw(st.integers(0, 4))
     values = st.sampled_from((0.0, 0.2, 0.5, 0.5, 1.0))
-    return tuple(Passage(f"c{number}", draw(texts), draw(values)) for number in range(count))
+    found = [Passage(f"c{number}", draw(texts), draw(values)) for number in range(count)]
+    # Two that say the same are a duplicate; what becomes of it, tests/evidence asks.
+    return tuple(replace(one, text=f"{one.text} {at}") for at, one in enumerate(found))
 
 
 def tool_of(name: str, text: str) -> Tool:

@@ -1,13 +1,13 @@
-"""What the answer must cite, and which facts are disputed: pins among admitted passages (X38, X54, R155..R158, R168)."""
+"""What the answer must cite and which facts are disputed: pins among admitted passages (X38, X54, R155..R158)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from planner.steps.rank import freshness, grade_of
 from planner.values.conflict import Conflict
 from planner.values.passage import Passage
+from planner.values.rank import freshness, grade_of
 from planner.values.reasons import RefusalSignal
 from planner.values.request import CurrentRequest
 from planner.values.rung import Layered

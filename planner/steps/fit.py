@@ -14,9 +14,11 @@ from planner.steps.measure import Measured
 from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes, rung_key
 from planner.steps.sums import Sums, estimates
 from planner.values.passage import Passage
-from planner.values.rung import Ladder, Layered, Selection
+from planner.values.rung import Ladder, Layered, Move, Selection
 
 _BLOCK_TOLERANCE_TOKENS = 8
+_PER_PASSAGE = 2
+"""Tokens by which the size of a passage may differ beside other neighbours: one at each border."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,14 @@ def fit(
     """
     kept = layered.passages if passages is None else tuple(passages)
     sums = estimates(steps, layered, sizes, kept)
-    tolerance = TOLERANCE_TOKENS + len(kept)
+    tolerance = TOLERANCE_TOKENS + len(kept) + (_BLOCK_TOLERANCE_TOKENS if layered.conflicts else 0)
     if not layered.plain:  # each entry of a state block is counted alone, so its ends may merge
         tolerance += len(steps.reach.covers) + len(layered.constraints) + _BLOCK_TOLERANCE_TOKENS
     last = len(steps.moves)
     known: dict[int, Measured] = {}
     shift = 0
     while True:
-        at = _next(sums, room + tolerance - shift, known, room, last)
+        at = _next(sums, room + tolerance - shift, known, room, steps)
         found = known.get(at)
         if found is None:
             selection = rung(steps, layered, kept, at)
@@ -71,12 +73,31 @@ def fit(
             return Fitted(found, at, found.tokens <= room)
 
 
-def _next(sums: Sums, limit: int, known: dict[int, Measured], room: int, last: int) -> int:
+def _next(sums: Sums, limit: int, known: dict[int, Measured], room: int, steps: Ladder) -> int:
+    """Return the first rung that may fit and is not known to be too large.
+
+    Below a measured rung only passages left since, each with its two borders: what it leaves is known to that.
+    """
+    last = len(steps.moves)
+    measured = -1
     for at in range(last + 1):
         found = known.get(at)
         if found is not None:
             if found.tokens <= room:
                 return at
-        elif sums[at] <= limit:
-            return at
+            measured = at
+            continue
+        if measured >= 0 and at and not _takes_passages_only(steps.moves[at - 1]):
+            measured = -1
+        if sums[at] > limit:
+            continue
+        if measured >= 0:
+            lower = known[measured].tokens - (sums[measured] - sums[at]) - _PER_PASSAGE * (at - measured)
+            if lower - TOLERANCE_TOKENS > room:
+                continue
+        return at
     return last
+
+
+def _takes_passages_only(move: Move) -> bool:
+    return not move.comes and not move.through and all(key.startswith("passage/") for key in move.leaves)

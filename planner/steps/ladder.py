@@ -10,9 +10,9 @@ from itertools import islice
 from typing import overload
 
 from planner.steps.ladder_passages import passage_moves
-from planner.steps.rank import at_the_edges
 from planner.values.constraint import Constraint
 from planner.values.passage import Passage
+from planner.values.rank import at_the_edges
 from planner.values.receipt import Removal
 from planner.values.request import Options
 from planner.values.rung import Cover, Horizon, Ladder, Layered, Move, Selection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.steps.rank import by_value
+from planner.values.rank import by_value
 from planner.values.request import PlanRequest
 from planner.values.rung import Block, BlockKind, History, Layered, with_tail
 from planner.values.turn import Turn

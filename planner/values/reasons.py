@@ -37,7 +37,8 @@ def _refusals() -> tuple[Code, ...]:
         Code("protected_source_revoked", "refusal", "A turn that must stay rests on a source that may not be used any "
              "more.", "Resolve or withdraw the turn, or restore the permission."),
         Code("conflict_unexplained", "refusal", "A fact is disputed, the answer has high impact, and the conflict "
-             "cannot be stated in the prompt.", "Resolve the fact, narrow the question, or use a larger approved tier."),
+             "cannot be stated in the prompt.",
+             "Resolve the fact, narrow the question, or use a larger approved tier."),
         Code("not_supported_yet", "refusal", "A field is valid but its rule is not built in this version.",
              "Leave the field out, or use a later version."),
         Code(overflow, "refusal", "Policy, tools and the request alone exceed the budget.",

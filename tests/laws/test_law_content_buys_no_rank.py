@@ -32,7 +32,11 @@ def _retold(request: PlanRequest, tell: object) -> PlanRequest:
     def turn(old: Turn) -> Turn:
         return replace(old, messages=tuple(map(message, old.messages)))
 
-    passages = tuple(replace(entry, text=tell(entry.text)) for entry in request.passages)  # type: ignore[operator]
+    # Apart from duplicates: the last sign of each passage is its own, before and after.
+    passages = tuple(
+        replace(entry, text=tell(entry.text[:-1]) + entry.text[-1:])  # type: ignore[operator]
+        for entry in request.passages
+    )
     return replace(request, turns=tuple(map(turn, request.turns)), passages=passages)
 
 
