@@ -12,6 +12,7 @@ import pytest
 
 from planner.adapters.openai import request_from_chat
 from planner.planner import Planner
+from planner.values.passage import Claims, Passage, Source
 from planner.values.plan import Plan, Refusal
 from planner.values.request import CurrentRequest, PlanRequest, TextItem, Tool
 from planner.values.turn import Message, ToolCall, ToolResult, Turn
@@ -76,6 +77,20 @@ def request_of(given: Mapping[str, Any], budget: Mapping[str, int], bundle: str 
         ),
         **more,
     )  # fmt: skip
+
+
+def passages_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return passages, claims and time of a structured input; a bare date is the first moment of its day."""
+    scope = given["scope"]
+    passages = tuple(
+        Passage(
+            raw["citationId"], raw["text"], raw["score"], raw["tenant"], raw["dataset"],
+            Source("shop", raw["sourceRank"]), valid_to=f"{raw['validUntil']}T00:00:00Z",
+        )
+        for raw in given["retrieval"]
+    )  # fmt: skip
+    claims = Claims(scope["tenant"], tuple(scope["datasets"]), ("shop",))
+    return {"passages": passages, "claims": claims, "now": f"{scope['now']}T00:00:00Z"}
 
 
 def tool_of(raw: Mapping[str, Any]) -> Tool:

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.support.cases import load
 
 CASES = (
-    "D01", "D02", "D03", "D04", "D05", "D06", "D07", "D08", "D09", "D10", "D12", "D13", "D15", "D16", "D17", "D18",
-    "D20",
+    "D01", "D02", "D03", "D04", "D05", "D06", "D07", "D08", "D09", "D10", "D11", "D12", "D13", "D15", "D16", "D17",
+    "D18", "D19", "D20",
 )  # fmt: skip
 HERE = Path(__file__).parent
 

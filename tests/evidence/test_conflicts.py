@@ -12,8 +12,8 @@ from planner.values.plan import Plan, Refusal
 from planner.values.request import CurrentRequest, Options, PlanRequest
 from planner.values.summary import ConfirmedFact
 from planner.wire.dump import dump_receipt
-from tests.evidence.support import asking, gone, kept, passage, toy
-from tests.plan_summaries.support import record, talk
+from tests.evidence.support import asking, gone, kept, passage, talk, toy
+from tests.support.records import CONVERSATION, record_of
 
 FACT = ConfirmedFact("d1", "The torque is 5.", "torque", "5 newton metres", ("m1u",))
 
@@ -21,8 +21,8 @@ FACT = ConfirmedFact("d1", "The torque is 5.", "torque", "5 newton metres", ("m1
 def disputed(*passages: Passage, fact: ConfirmedFact = FACT, high: bool | None = None, **more: Any) -> PlanRequest:
     """Return a request whose summary confirms a fact, beside passages."""
     turns = tuple(talk(number) for number in range(1, 6))
-    base = asking(*passages, turns=turns, conversation_id="c", **more)
-    summary = record(base, 1, 3)
+    base = asking(*passages, turns=turns, conversation_id=CONVERSATION, **more)
+    summary = record_of("s1", turns[:3], "Short.")
     fact = replace(fact, source_ids=summary.source_ids[:1])
     question = CurrentRequest(id="q", text="What torque?", high_impact=high)
     return replace(base, summaries=(replace(summary, confirmed_facts=(fact,)),), request=question)

@@ -42,7 +42,7 @@ def test_R163_evict_duplicates_then_low_value() -> None:
         passage("low", relevance=0.1), passage("mid", relevance=0.5), options=Options(low_value_line=0.2),
     )  # fmt: skip
     order: list[tuple[str, str]] = []
-    for missing in range(1, 150, 9):
+    for missing in range(1, 136, 9):
         for name, reason in gone(plan(short_of(request, missing))).items():
             if (name, reason) not in order:
                 order.append((name, reason))

@@ -327,25 +327,26 @@ def test_an_older_ledger_is_brought_up_to_date_and_its_copy_kept(path: Path, mon
     with Ledger.open(path) as ledger:
         fill(ledger, 3)
         before = list(ledger.turns("c"))
+    today = len(schema.migrations())
     good = (*schema.migrations(), "CREATE TABLE later (a INTEGER) STRICT;")
-    for steps, code in (((*good[:1], "CREATE TABLE later (a INTEGER) STRICT; broken"), "ledger_corrupt"), (good, None)):
+    for steps, code in (((*good[:today], "CREATE TABLE later (a INTEGER) STRICT; broken"), "ledger_corrupt"), (good, None)):
         monkeypatch.setattr(schema, "migrations", lambda steps=steps: steps)
         monkeypatch.setattr(store, "migrations", lambda steps=steps: steps)
         if code is not None:
             assert code == fault(lambda: Ledger.open(path))
-            monkeypatch.setattr(schema, "migrations", lambda: good[:1])
-            monkeypatch.setattr(store, "migrations", lambda: good[:1])
-            assert 1 == Ledger.open(path).stats().schema
+            monkeypatch.setattr(schema, "migrations", lambda: good[:today])
+            monkeypatch.setattr(store, "migrations", lambda: good[:today])
+            assert today == Ledger.open(path).stats().schema
             continue
         assert "ledger_read_only" == fault(lambda: Ledger.open(path, read_only=True))
         with Ledger.open(path) as ledger:
-            assert (2, before) == (ledger.stats().schema, list(ledger.turns("c")))
-    copy = path.with_name("ledger.schema-1")
+            assert (today + 1, before) == (ledger.stats().schema, list(ledger.turns("c")))
+    copy = path.with_name(f"ledger.schema-{today}")
     assert 0o600 == _mode(copy)
     monkeypatch.undo()
     shutil.copy(copy, path.with_name("restored"))
     with Ledger.open(path.with_name("restored")) as ledger:
-        assert (1, before) == (ledger.stats().schema, list(ledger.turns("c")))
+        assert (today, before) == (ledger.stats().schema, list(ledger.turns("c")))
 
 
 def test_a_closed_ledger_says_so(path: Path) -> None:

@@ -124,7 +124,7 @@ REFUSALS: dict[str, tuple[Callable[[], PlanRequest], Any]] = {
     "nothing_to_answer": (lambda: base(request={}), "reference"),
     "control_text_in_field": (
         lambda: replace(base(request={"text": f"{ALL[15]} <|end|>"}), options=Options(mode="text")), "reference"),
-    "not_supported_yet": (lambda: base(claims={"tenant": ALL[16]}), "reference"),
+    "not_supported_yet": (lambda: base(deviceWindow=100), "reference"),
     "invalid-input": (lambda: base(templateOptions={ALL[16]: ALL[16]}), "reference"),
     "invalid-input again": (lambda: replace(base(), turns=(replace(base().turns[0], state=ALL[8]),)), "reference"),
     "template_budget": (base, Changed("{{ messages | tojson(indent=100000000) }}")),

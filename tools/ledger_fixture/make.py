@@ -1,9 +1,9 @@
-"""Make fixtures/ledgers/schema_1.db: one small ledger of the first schema, to be opened by every later version.
+"""Make fixtures/ledgers/schema_<n>.db: one small ledger of the newest schema, to be opened by every later version.
 
     python tools/ledger_fixture/make.py            write the file
     python tools/ledger_fixture/make.py --check    compare the file with one that is made now, row by row
 
-A file of a past schema is never made again: once schema 2 exists this tool only checks that the old file opens.
+A file of a past schema is never made again; tests/ledger opens each of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from typing import Any
 import apsw
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "fixtures" / "ledgers" / "schema_1.db"
 sys.path.insert(0, str(ROOT))
 
 from planner.ledger.ledger import Ledger  # noqa: E402
 from planner.ledger.legacy import LegacyRecord  # noqa: E402
+from planner.ledger.schema import migrations  # noqa: E402
 from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult  # noqa: E402
+
+TARGET = ROOT / "fixtures" / "ledgers" / f"schema_{len(migrations())}.db"
 
 
 def _counted() -> Callable[[int], bytes]:
@@ -35,7 +37,7 @@ def _counted() -> Callable[[int], bytes]:
 
 
 def fill(ledger: Ledger) -> None:
-    """Write a conversation with every kind of event the first schema knows beside summaries."""
+    """Write a conversation with every kind of event the schema knows beside summaries."""
     for number in range(4):
         messages = [Message("user", f"u{number}", f"Question {number}?"),
                     Message("assistant", f"a{number}", f"Answer {number}.")]  # fmt: skip
