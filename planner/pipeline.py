@@ -128,14 +128,14 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     _refuse_huge(layered, byte_limit)
     usable = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
     layered = with_evidence(layered, usable)
+    layered = replace(layered, twins=duplicates(usable, layered.pinned_passages, job.stores.signatures))
     measurer = _measurer(job, layered, counters)
     sizes = Sizes(measurer, job.stores.sizes)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
-    twins = duplicates(usable, layered.pinned_passages, job.stores.signatures)
-    passages = usable if not request.options.drop_duplicates else tuple(p for p in usable if p.citation_id not in twins)
+    dropped = layered.twins if request.options.drop_duplicates else frozenset()
+    passages = tuple(p for p in usable if p.citation_id not in dropped)
     steps = ladder(
-        layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages, twins),
-        duplicates=twins,
+        layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages),
     )  # fmt: skip
     fitted = fit(steps, layered, sizes, resolved.window.budget, measurer.measure, passages=passages)
     if not fitted.fits:
@@ -183,10 +183,10 @@ def _refuse_huge(layered: Layered, byte_limit: int | None) -> None:
             raise RefusalSignal("input_too_large", f"turn {layered.open_turn.id}")
 
 
-def _gone(layered: Layered, passages: tuple[Passage, ...], twins: frozenset[str]) -> tuple[Removal, ...]:
+def _gone(layered: Layered, passages: tuple[Passage, ...]) -> tuple[Removal, ...]:
     kept = {passage.citation_id for passage in passages}
     return tuple(
-        Removal(f"passage/{passage.citation_id}", "duplicate" if passage.citation_id in twins else "too_large")
+        Removal(f"passage/{passage.citation_id}", "duplicate" if passage.citation_id in layered.twins else "too_large")
         for passage in layered.passages
         if passage.citation_id not in kept
     )

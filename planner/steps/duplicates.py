@@ -46,10 +46,12 @@ def duplicates(passages: Sequence[Passage], required: Collection[str], store: Si
     if len(passages) < 2:
         return frozenset()
     groups: dict[tuple[str, ...], list[tuple[Passage, Signature]]] = {}
-    for passage in sorted(passages, key=lambda one: survivor_order(one, required)):
+    for passage in passages:
         found = store.of(passage.text)
         groups.setdefault(found.facts if found.size else ("", found.exact), []).append((passage, found))
-    return frozenset(name for group in groups.values() if len(group) > 1 for name in _within(group, required))
+    shared = (group for group in groups.values() if len(group) > 1)
+    for_each = (sorted(group, key=lambda entry: survivor_order(entry[0], required)) for group in shared)
+    return frozenset(name for group in for_each for name in _within(group, required))
 
 
 def _within(group: Sequence[tuple[Passage, Signature]], required: Collection[str]) -> Iterable[str]:

@@ -36,6 +36,15 @@ def citation_area(passages: Sequence[Passage]) -> list[str | Leaf]:
     return out
 
 
+def passage_line(passage: Passage) -> str:
+    """Return what one passage spells in the area.
+
+    >>> passage_line(Passage("c1", "Paid in May.")) == plain_text(citation_area([Passage("c1", "Paid in May.")])[1:-1])
+    True
+    """
+    return f"[{passage.citation_id}] {passage.text}\n"
+
+
 def conflict_block(conflicts: Sequence[Conflict]) -> list[str | Leaf]:
     """Return the fenced explanation of disputed facts, after the passages: both values and where each comes from."""
     if not conflicts:

@@ -5,7 +5,7 @@ Moves 2 and 6 (shorter forms of results) stay empty until their rules are built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import overload
 
@@ -31,17 +31,15 @@ def ladder(
     reach: Horizon = EVERYTHING,
     passages: Sequence[Passage] | None = None,
     gone: tuple[Removal, ...] = (),
-    duplicates: Collection[str] = (),
 ) -> Ladder:
     """Build the ladder.
 
     size      tokens of an item by its `kind/id`, used where a section has bounds.
     reach     how far back turns are looked at one by one, and which summaries may stand for theirs.
     passages  those still in play, best first; all of them by default.
-    duplicates  citation ids of passages that say what another one in play says.
     """
     kept = layered.passages if passages is None else passages
-    cited = passage_moves(kept, layered.pinned_passages, frozenset(duplicates), options, size)
+    cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size)
     first = [
         *cited.early,
         *(

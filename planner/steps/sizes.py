@@ -21,6 +21,7 @@ from planner.steps.frame_blocks import (
     NOTICE,
     citation_area,
     conflict_lines,
+    passage_line,
     plain_text,
     state_block,
     state_frame,
@@ -194,7 +195,7 @@ class Sizes:
             if not self._cited:
                 self._cited = {passage.citation_id: passage for passage in measurer.layered.passages}
             passage = self._cited[citation_id]
-            known = self._passages[citation_id] = self.alone(plain_text(citation_area([passage])[1:-1]))
+            known = self._passages[citation_id] = self.alone(passage_line(passage))
         return known
 
     def area(self) -> int:

@@ -98,7 +98,8 @@ class Layered:
     `pinned` are the history's pins and the tail named by the request, `held` what may leave only through a
     summary; `notice` asks for a line in the prompt where history is missing (R147). `passages` stand best first;
     `edges` sets the best ones at both ends of their area. `required` are citation ids the answer must be able to cite,
-    `conflicts` the disputed facts that are explained in the prompt, `disputed` all of them.
+    `conflicts` the disputed facts that are explained in the prompt, `disputed` all of them. `twins` are citation ids
+    of passages that say what another one says.
     """
 
     policy: tuple[TextItem, ...] = field(repr=False)
@@ -117,6 +118,7 @@ class Layered:
     required: frozenset[str] = frozenset()
     conflicts: tuple[Conflict, ...] = ()
     disputed: tuple[Conflict, ...] = ()
+    twins: frozenset[str] = frozenset()
 
     @property
     def pinned_passages(self) -> frozenset[str]:

@@ -85,7 +85,7 @@ def test_R156_dispute_resolved_outside() -> None:
 def test_R157_conflict_note_budgeted() -> None:
     """The explanation has its own tokens, inside the retrieval line, and its frame is framing."""
     answer = plan(disputed(other()))
-    assert len("5 newton metres" "6 newton metres") == answer.account.conflict_tokens
+    assert len("5 newton metres6 newton metres") == answer.account.conflict_tokens
     assert answer.account.conflict_tokens < answer.account.retrieval_tokens
     assert len(answer.ids) == answer.account.input_tokens
     assert ("conflict/s1:d1", "required_evidence", None) in answer.file_items

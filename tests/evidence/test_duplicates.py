@@ -14,7 +14,9 @@ from planner.steps.near import same
 from planner.steps.signature import signature
 from tests.evidence.support import asking, passage, toy
 
-PAIRS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "pairs.jsonl").read_text("utf-8").splitlines()]
+PAIRS = [
+    json.loads(line) for line in (Path(__file__).parent / "corpus" / "pairs.jsonl").read_text("utf-8").splitlines()
+]
 
 
 def found(pair: dict[str, str]) -> bool:
@@ -61,9 +63,7 @@ def test_the_index_finds_what_comparing_every_pair_finds(seed: int) -> None:
     lambda at: " ".join(random.Random(at).sample("oak ash elm fir yew bay fig nut".split(), 8)),
     lambda at: "水" * (at % 50 + 1) + "河流很长",
 ], ids=["numbers", "names", "orders", "runs"])  # fmt: skip
-def test_hostile_sets_cost_a_bounded_number_of_comparisons(
-    make: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_sets_cost_a_bounded_number_of_comparisons(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two thousand passages that are alike in all but one thing: at most 32 comparisons each, not 2,000."""
     compared = 0
     real = module.same

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.values.request import CurrentRequest
-from tests.evidence.support import asking, gone, kept, passage, plan, refusal, short_of, talk, toy
 from planner.planner import Planner
 from planner.values.plan import Refusal
+from planner.values.request import CurrentRequest
+from tests.evidence.support import asking, gone, kept, passage, plan, refusal, short_of, talk, toy
 from tests.support.toy import ToyBundle
 
 

@@ -329,7 +329,10 @@ def test_an_older_ledger_is_brought_up_to_date_and_its_copy_kept(path: Path, mon
         before = list(ledger.turns("c"))
     today = len(schema.migrations())
     good = (*schema.migrations(), "CREATE TABLE later (a INTEGER) STRICT;")
-    for steps, code in (((*good[:today], "CREATE TABLE later (a INTEGER) STRICT; broken"), "ledger_corrupt"), (good, None)):
+    for steps, code in (
+        ((*good[:today], "CREATE TABLE later (a INTEGER) STRICT; broken"), "ledger_corrupt"),
+        (good, None),
+    ):
         monkeypatch.setattr(schema, "migrations", lambda steps=steps: steps)
         monkeypatch.setattr(store, "migrations", lambda steps=steps: steps)
         if code is not None:

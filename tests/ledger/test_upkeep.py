@@ -12,8 +12,8 @@ import pytest
 from planner.ledger import schema
 from planner.ledger.anchor import anchor_path, read_anchor
 from planner.ledger.ledger import Ledger
-from planner.ledger.schema import migrations
 from planner.ledger.legacy import LegacyRecord
+from planner.ledger.schema import migrations
 from planner.values.constraint import Constraint
 from planner.values.digest import chain_of
 from planner.values.reasons import PlannerFault, RefusalSignal
@@ -455,6 +455,12 @@ def test_figures_count_what_is_there(path: Path) -> None:
     with Ledger.open(path) as ledger:
         _rich(ledger)
         stats = ledger.stats()
-        assert (len(migrations()), 1, 2, 10, 19) == (stats.schema, stats.conversations, stats.branches, stats.turns, stats.messages)
+        assert (len(migrations()), 1, 2, 10, 19) == (
+            stats.schema,
+            stats.conversations,
+            stats.branches,
+            stats.turns,
+            stats.messages,
+        )
         assert stats.events == len(events(ledger))
         assert stats.size_bytes > 0
