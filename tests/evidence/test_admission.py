@@ -277,8 +277,8 @@ def test_only_citing_turns_are_read_from_a_ledger(tmp_path: Path) -> None:
         for number in range(200):
             cites = ("s1",) if number == 3 else ()
             words = 'They wrote "citationIds" there.' if number == 90 else "Well."
-            ledger.append("c", f"t{number}", (Message("user", f"u{number}", words),
-                          Message("assistant", f"a{number}", "Yes.", citation_ids=cites)), state="completed")  # fmt: skip
+            answer = Message("assistant", f"a{number}", "Yes.", citation_ids=cites)
+            ledger.append("c", f"t{number}", (Message("user", f"u{number}", words), answer), state="completed")
         ledger.withdraw("c", "t2")
         view = ledger.view("c")
         assert (2,) == tuple(view.citing)

@@ -1,4 +1,4 @@
-"""Disputed facts: found by structured keys, explained in the prompt, settled by the application (R155..R158, X54, X55)."""
+"""Disputed facts: found by structured keys, explained, settled by the application (R155..R158, X54, X55)."""
 
 from __future__ import annotations
 

@@ -47,10 +47,12 @@ def test_R15_summary_grants_no_permission() -> None:
 def test_R148_stale_summary_never_means_allowed() -> None:
     """A refusal and a pending confirmation stay raw, and a withdrawn source stays out, when the summary expires."""
     said_no = Turn("t3", 3, "completed", (
-        Message("user", "u3", "Do not send it.", protection_reason="active-constraint"), Message("assistant", "a3", "Good."),
+        Message("user", "u3", "Do not send it.", protection_reason="active-constraint"),
+        Message("assistant", "a3", "Good."),
     ))  # fmt: skip
     pending = Turn("t4", 4, "completed", (
-        Message("user", "u4", "Book it?", protection_reason="pending-confirmation"), Message("assistant", "a4", "Sure?"),
+        Message("user", "u4", "Book it?", protection_reason="pending-confirmation"),
+        Message("assistant", "a4", "Sure?"),
     ))  # fmt: skip
     turns = (talk(1, cites=("s1",)), talk(2), said_no, pending, talk(5))
     fresh = summed(AGREED, *turns, claims=None)
