@@ -34,8 +34,8 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
     blamed = _pinned_evidence(measurer, last, room)
     if blamed is not None:
         missing = last.tokens - room
-        return Overflow(blamed[0], f"{blamed[1]}: {missing} tokens are missing", missing, last,
-                        Advice(tiers=_tiers(last, window, manifest, measurer.framer.now), notes=_NOTES[blamed[0]]))  # fmt: skip
+        advice = Advice(tiers=_tiers(last, window, manifest, measurer.framer.now), notes=_NOTES[blamed[0]])
+        return Overflow(blamed[0], f"{blamed[1]}: {missing} tokens are missing", missing, last, advice)
     alone = replace(last.selection, history=(), passages=(), conflicts=())
     request_only = measurer.first_message_only().measure(alone)
     open_turn = measurer.measure(alone)

@@ -81,8 +81,8 @@ class Plan:
 
     `prompt` is the text of the ids: always there from `Planner.plan`, None where a conversation, one of a ledger too,
     put the ids of turns together without rendering the whole; its first plan may do so. `constraint_ids` are the live
-    constraints, `carriers` the kept items that carry them, each with the ids it carries. `audit` names what was excluded, for
-    a record apart: it is in no receipt and in no JSON of a plan.
+    constraints, `carriers` the kept items that carry them, each with the ids it carries. `audit` names what was
+    excluded, for a record apart: it is in no receipt and in no JSON of a plan.
     """
 
     ids: array[int] = field(repr=False)

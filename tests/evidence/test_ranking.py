@@ -114,7 +114,7 @@ def test_a_source_has_its_share_of_the_section() -> None:
     request = asking(*flood, passage("other", relevance=0.1), options=Options(source_share=0.4))
     answer = plan(short_of(request, 30))
     assert {"passage/f2": "source_share", "passage/f3": "source_share"} == gone(answer)
-    assert [] == [entry for entry in plan(request).removed]
+    assert [] == list(plan(request).removed)
 
 
 def test_section_bounds_order_the_moves() -> None:

@@ -25,8 +25,8 @@ from planner.values.unsupported import ROWS, check_supported
 BUILT = {
     "PlanRequest": "model_bundle_id request conversation_id generation revision policy_version "
     "max_input_tokens tier_id reserved_output_tokens safety_margin_tokens policy data_scope preferences "
-    "tools output_schema turns summaries passages citations claims now previous candidate_id app_version template_options options "
-    "schema_version",
+    "tools output_schema turns summaries passages citations claims now previous candidate_id app_version "
+    "template_options options schema_version",
     "CurrentRequest": "id turn_id text required_parameters requires_citation evidence_groups high_impact risk"
     " on_invalid_summary",
     "TextItem": "id text",
