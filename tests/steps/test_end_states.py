@@ -14,12 +14,14 @@ import planner as package
 from planner.encoding.encoder import Encoder, Encoding
 from planner.planner import Planner
 from planner.values.bundle import Tier
+from planner.values.passage import Claims
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Leaf
 from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.request import CurrentRequest, Options, PlanRequest, TextItem
 from planner.values.turn import Message, Turn
 from planner.wire.parse import parse_account
+from tests.evidence.test_conflicts import disputed, other, tightest
 from tests.laws.common import toy, with_room
 from tests.plan_summaries.common import asking, summed, talk
 from tests.steps.test_layers import full_request
@@ -80,6 +82,21 @@ def _expired(_: pytest.MonkeyPatch) -> Refusal | Plan:
     return Planner(ToyBundle(tiers=tiers)).plan(replace(SIMPLE, max_input_tokens=None, tier_id="8k"))
 
 
+def _no_evidence(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    return toy().plan(replace(SIMPLE, request=replace(SIMPLE.request, requires_citation=True)))
+
+
+def _revoked(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    question = Message("user", "u", "Confirm?", protection_reason="pending-confirmation", citation_ids=("s1",))
+    turn = Turn("t1", 1, "completed", (question, Message("assistant", "a", "Waiting.")))
+    return toy().plan(replace(SIMPLE, turns=(turn,), claims=Claims("a")))
+
+
+def _unexplained(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    # The window between what fits without the explanation and what fits with it.
+    return tightest(disputed(other()))[1][0]
+
+
 def _known(name: str) -> Make:
     make, bundle = REFUSALS[name]
     return lambda _: Planner(bundle).plan(make())
@@ -94,11 +111,14 @@ REACHED: dict[str, Make] = {
     "control_token_forged": _forged,
     "hidden_characters": _hidden,
     "tier_not_valid": _expired,
+    "insufficient_evidence": _no_evidence,
+    "protected_source_revoked": _revoked,
+    "conflict_unexplained": _unexplained,
 }
 """A request, and where needed a broken bundle, for every refusal that planning gives."""
 ELSEWHERE = {"account_incomplete": lambda: parse_account(b"{}")}
 """Refusals of reading an answer back: no plan is made there."""
-WAITING = {"unmeasured_part", "insufficient_evidence", "unrecoverable_history"}
+WAITING = {"unmeasured_part", "unrecoverable_history"}
 """Rows no refusal of this version has; whoever raises one adds its builder above."""
 
 
