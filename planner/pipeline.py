@@ -128,7 +128,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     _refuse_huge(layered, byte_limit)
     usable = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
     layered = with_evidence(layered, usable)
-    layered = replace(layered, twins=duplicates(usable, layered.pinned_passages, job.stores.signatures))
+    line = request.options.low_value_line
+    layered = replace(layered, twins=duplicates(usable, layered.pinned_passages, job.stores.signatures, line))
     measurer = _measurer(job, layered, counters)
     sizes = Sizes(measurer, job.stores.sizes)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)

@@ -52,6 +52,17 @@ def draw_recorded(found: Recorded) -> None:
         ("removed", "reason", "meaning", "what would change it"),
         [(removal_name(one), one.reason, meaning(one.reason), remedy(one.reason)) for one in receipt.removed],
     )
+    rows(
+        ("excluded", "reason", "meaning", "what would change it"),
+        [(f"{count} not shown by id", why, meaning(why), remedy(why)) for why, count in receipt.excluded.items()],
+    )
+    rows(
+        ("disputed fact", "summary", "passage", "explained"),
+        [
+            (one.fact_key, f"{one.summary_id}:{one.fact_id}", one.citation_id or "", "yes" if one.explained else "no")
+            for one in receipt.disputes
+        ],
+    )
     draw_summaries(receipt)
     draw_notes(receipt)
     if found.plan is not None:

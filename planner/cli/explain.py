@@ -104,7 +104,8 @@ def check_digest(plan: Plan) -> None:
 def fates(receipt: Receipt) -> list[dict[str, Any]]:
     """Return one row per id: its fate, its tokens where it was kept, its reason where it was removed.
 
-    A summary's row also has the sequences of the turns it covers and, where it was not used, cause and ids.
+    A summary's row also has the sequences of the turns it covers and, where it was not used, cause and ids. What was
+    excluded has one row a reason, with a count and no id; a disputed fact's row names summary, fact and citation.
     """
     items = {} if receipt.account is None else receipt.account.items
     out: list[dict[str, Any]] = [{"id": name, "fate": "kept", "tokens": items.get(name, 0)} for name in receipt.kept]
@@ -113,6 +114,12 @@ def fates(receipt: Receipt) -> list[dict[str, Any]]:
         if entry.last_id is not None:
             row |= {"lastId": entry.last_id, "count": entry.count}
         out.append(row)
+    out += [{"id": None, "fate": "excluded", "reason": why, "count": many} for why, many in receipt.excluded.items()]
+    out += [
+        {"id": f"conflict/{one.summary_id}:{one.fact_id}", "fate": "disputed", "factKey": one.fact_key,
+         "citationId": one.citation_id, "explained": one.explained}
+        for one in receipt.disputes
+    ]  # fmt: skip
     uses = {f"summary/{use.id}": use for use in receipt.summaries}
     for row in out:
         use = uses.get(row["id"])

@@ -38,7 +38,9 @@ class Signatures:
         return found
 
 
-def duplicates(passages: Sequence[Passage], required: Collection[str], store: Signatures) -> frozenset[str]:
+def duplicates(
+    passages: Sequence[Passage], required: Collection[str], store: Signatures, low_value_line: float | None = None
+) -> frozenset[str]:
     """Return the citation ids of passages that say the same as one that stays; required ones are never among them.
 
     Of two that say the same the one stays that is required, then of better grade, then fresher, then more relevant.
@@ -50,7 +52,7 @@ def duplicates(passages: Sequence[Passage], required: Collection[str], store: Si
         found = store.of(passage.text)
         groups.setdefault(found.facts if found.size else ("", found.exact), []).append((passage, found))
     shared = (group for group in groups.values() if len(group) > 1)
-    for_each = (sorted(group, key=lambda entry: survivor_order(entry[0], required)) for group in shared)
+    for_each = (sorted(group, key=lambda entry: survivor_order(entry[0], required, low_value_line)) for group in shared)
     return frozenset(name for group in for_each for name in _within(group, required))
 
 

@@ -37,12 +37,17 @@ def by_value(passages: Iterable[Passage], current: CurrentRequest) -> tuple[Pass
     return tuple(sorted(passages, key=value))
 
 
-def survivor_order(passage: Passage, required: Collection[str]) -> tuple[bool, int, bool, float, float, str]:
-    """Return what sorts the copy that stays first: required, better grade, fresher, then relevance and id (R163)."""
-    return (
-        passage.citation_id not in required, grade_of(passage), *freshness(passage), -passage.relevance,
-        passage.citation_id,
-    )  # fmt: skip
+def survivor_order(
+    passage: Passage, required: Collection[str], low_value_line: float | None = None
+) -> tuple[bool, bool, int, bool, float, float, str]:
+    """Return what sorts the copy that stays first: required, better grade, fresher, then relevance and id (R163).
+
+    A copy under the low-value line stands behind those above it: it would leave next, and with it what both say.
+    """
+    low = low_value_line is not None and passage.relevance < low_value_line
+    fresh = freshness(passage)
+    name = passage.citation_id
+    return name not in required, low, grade_of(passage), *fresh, -passage.relevance, name
 
 
 def at_the_edges(passages: Sequence[Passage]) -> tuple[Passage, ...]:

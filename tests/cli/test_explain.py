@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.values.passage import Claims, Passage, Source
 from planner.values.request import CurrentRequest, PlanRequest
 from planner.values.turn import Message, Turn
 from planner.wire.dump import dump_request
@@ -142,3 +143,26 @@ def test_it_says_which_summary_stood_for_which_turns(tmp_path: Path) -> None:
 def _row(text: str, first: str) -> list[str]:
     line = next(line for line in text.splitlines() if line.startswith(first))
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_exclusions_are_explained_by_reason_and_never_by_id(tmp_path: Path) -> None:
+    """One row a reason with its count; the passages that took part have their fates."""
+    claims, press = Claims("acme", ("manuals",), ("press",)), Source("press", 1)
+    passages = (
+        Passage("mine", "Mine.", 0.5, "acme", "manuals", press),
+        Passage("foreign", "Other.", 1.0, "other", "manuals", press),
+        Passage("old", "Old.", 1.0, "acme", "manuals", press, valid_to="2020-01-01T00:00:00Z"),
+    )  # fmt: skip
+    request = PlanRequest("reference", CurrentRequest(id="q", text="What holds?"), passages=passages, claims=claims,
+                          now="2030-01-01T00:00:00Z", max_input_tokens=2_000)  # fmt: skip
+    (tmp_path / "request.json").write_bytes(dump_request(request))
+    done = planner("plan", tmp_path / "request.json", "--receipt", tmp_path / "receipt.json")
+    assert 0 == done.code
+    rows = planner("explain", tmp_path / "receipt.json", "--json").json
+    assert [("expired", 1), ("unauthorised", 1)] == [
+        (row["reason"], row["count"]) for row in rows if row["fate"] == "excluded"
+    ]
+    drawn = planner("explain", tmp_path / "receipt.json").text
+    assert "not shown by id" in drawn
+    assert "passage/mine" in {row["id"] for row in rows}
+    assert "foreign" not in drawn + json.dumps(rows) + done.text

@@ -80,6 +80,15 @@ def test_a_required_copy_outlives_any_other() -> None:
     assert (["poor"], {"passage/good": "duplicate"}) == (kept(answer), gone(answer))
 
 
+def test_a_copy_under_the_low_value_line_does_not_take_the_better_one_with_it() -> None:
+    """Its grade is better, yet it would leave next: what both say would be gone."""
+    request = asking(passage("graded", TEXT, source=Source("press", 1), relevance=0.1),
+                     passage("relevant", TWIN, source=Source("wiki", 3), relevance=0.9),
+                     options=Options(low_value_line=0.5))  # fmt: skip
+    answer = plan(short_of(request, 1))
+    assert (["relevant"], {"passage/graded": "duplicate"}) == (kept(answer), gone(answer))
+
+
 def test_another_number_is_no_duplicate() -> None:
     """Same words, another figure: both say something."""
     answer = plan(short_of(asking(passage("five", TEXT), passage("six", OTHER, relevance=0.4)), 1))
@@ -114,7 +123,7 @@ def test_a_source_has_its_share_of_the_section() -> None:
     request = asking(*flood, passage("other", relevance=0.1), options=Options(source_share=0.4))
     answer = plan(short_of(request, 30))
     assert {"passage/f2": "source_share", "passage/f3": "source_share"} == gone(answer)
-    assert [] == list(plan(request).removed)
+    assert () == plan(request).removed
 
 
 def test_section_bounds_order_the_moves() -> None:
