@@ -275,7 +275,7 @@ def test_only_citing_turns_are_read_from_a_ledger(tmp_path: Path) -> None:
     """The index finds them; a text that spells the field's name is none of them."""
     with Ledger.open(tmp_path / "ledger") as ledger:
         for number in range(200):
-            cites = ("s1",) if number == 3 else ()
+            cites = ("s1",) if number in (2, 3) else ()
             words = 'They wrote "citationIds" there.' if number == 90 else "Well."
             answer = Message("assistant", f"a{number}", "Yes.", citation_ids=cites)
             ledger.append("c", f"t{number}", (Message("user", f"u{number}", words), answer), state="completed")

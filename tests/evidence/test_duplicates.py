@@ -41,6 +41,14 @@ def test_another_fact_is_never_a_duplicate(kind: str) -> None:
     assert [] == [pair["pair"] for pair in PAIRS if pair["kind"].startswith(kind) and found(pair)]
 
 
+def test_a_light_sentence_may_be_more_and_one_with_a_number_may_not() -> None:
+    """What only one of them says holds no figure."""
+    text = "The pump of the works runs at night and the valve holds the pressure in all weather, as the sheet says."
+    light, heavy = f"{text} Good luck to all.", f"{text} Call 4711 then."
+    assert same(signature(text), signature(light))
+    assert not same(signature(text), signature(heavy))
+
+
 def test_the_index_finds_what_comparing_every_pair_finds(seed: int) -> None:
     """A naive oracle over mixed passages of the corpus: the same ones are duplicates."""
     rng = random.Random(seed)
@@ -64,7 +72,7 @@ def test_the_index_finds_what_comparing_every_pair_finds(seed: int) -> None:
     lambda at: "水" * (at % 50 + 1) + "河流很长",
 ], ids=["numbers", "names", "orders", "runs"])  # fmt: skip
 def test_hostile_sets_cost_a_bounded_number_of_comparisons(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two thousand passages that are alike in all but one thing: at most 32 comparisons each, not 2,000."""
+    """Two thousand passages that are alike in all but one thing: at most 2 comparisons each, not 2,000."""
     compared = 0
     real = module.same
 
@@ -74,9 +82,10 @@ def test_hostile_sets_cost_a_bounded_number_of_comparisons(make: object, monkeyp
         return real(*pair)
 
     monkeypatch.setattr(module, "same", counting)
+    monkeypatch.setattr(module, "MOST_COMPARED", 2)
     passages = [passage(f"c{at}", make(at)) for at in range(2_000)]  # type: ignore[operator]
     duplicates(passages, (), Signatures())
-    assert compared <= 32 * 2_000
+    assert compared <= 2 * 2_000
 
 
 def test_each_passage_is_encoded_at_most_once_alone(monkeypatch: pytest.MonkeyPatch) -> None:
