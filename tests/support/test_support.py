@@ -43,7 +43,12 @@ def test_support_and_oracles_import_nothing_of_the_planner() -> None:
         *HERE.parent.joinpath("oracles").glob("*.py"),
         HERE.parent / "conftest.py",
     ]:
-        if path.name in ("mistral_chats.py", "records.py", "toy.py", "views.py"):  # what is planned with, not what judges
+        if path.name in (
+            "mistral_chats.py",
+            "records.py",
+            "toy.py",
+            "views.py",
+        ):  # what is planned with, not what judges
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
