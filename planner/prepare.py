@@ -124,12 +124,18 @@ class LedgerConversation:
 
     def _record(self, request: PlanRequest, view: View, answer: Plan | Refusal) -> None:
         receipt = answer.receipt
-        if receipt.request_digest is not None:
-            data = dump_request(request)
-            self._ledger.put_part(self._conversation_id, CANONICAL_REQUEST, data, receipt.request_digest)
+        if receipt.request_digest is None:
+            return  # a request that broke a rule is no call that could be replayed, and has no id of its own
+        self._ledger.put_part(
+            self._conversation_id, CANONICAL_REQUEST, dump_request(request), receipt.request_digest
+        )  # fmt: skip
         if answer.audit:
             self._ledger.put_part(self._conversation_id, EXCLUSIONS, dump_audit(answer.audit), receipt.plan_id)
-        self._ledger.save_receipt(self._conversation_id, dump_receipt(receipt), generation=view.generation)
+        # The same request planned again has the same ids; what it says of summaries that came too late in between
+        # may differ, and the first receipt stays. Stored again it still compares the generation.
+        known = self._ledger.receipt(self._conversation_id, receipt.plan_id)
+        data = dump_receipt(receipt) if known is None else known
+        self._ledger.save_receipt(self._conversation_id, data, generation=view.generation)
         new = [entry for entry in view.stale if (view.branch, entry.summary_id) not in self._told_stale]
         if new:
             self._ledger.invalidate(self._conversation_id, new)

@@ -24,6 +24,7 @@ from planner.values.digest import (
     ids_bytes,
     keyed_digest,
 )
+from planner.values.field_rules import is_id, is_instant, is_version, is_whole
 from planner.values.plan import FileItem
 from planner.values.reasons import outcome_of
 from planner.values.receipt import ConcessionUse, Receipt
@@ -52,6 +53,8 @@ def plan_id(sealing: Sealing) -> str:
 def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any) -> Receipt:
     """Return the receipt of a call: without `more` that of a refusal, which has no prompt."""
     request, manifest = sealing.request, sealing.manifest
+    if sealing.request_digest is None:
+        request = sayable(request)
     return Receipt(
         plan_id=plan_id(sealing),
         outcome=outcome,
@@ -75,6 +78,26 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any
         excluded=dict(sealing.admission.excluded),
         **more,
     )
+
+
+def sayable(request: PlanRequest) -> PlanRequest:
+    """Return a request that broke a rule with nothing left in its header but what keeps the rules.
+
+    A field that is wrong may hold any text, and a receipt holds none (R187).
+    """
+    found: dict[str, Any] = {
+        name: value if is_id(value) else None
+        for name in ("conversation_id", "candidate_id")
+        for value in (getattr(request, name),)
+    }
+    found["model_bundle_id"] = request.model_bundle_id if is_id(request.model_bundle_id) else "invalid"
+    found["policy_version"] = request.policy_version if is_version(request.policy_version) else "invalid"
+    found["app_version"] = request.app_version if is_version(request.app_version) else None
+    found["now"] = request.now if type(request.now) is str and is_instant(request.now) else None
+    for name in ("generation", "revision"):
+        value = getattr(request, name)
+        found[name] = value if is_whole(value) else 0
+    return replace(request, **found)
 
 
 def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, resolved: Resolved | None) -> Receipt:

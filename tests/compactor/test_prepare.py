@@ -183,6 +183,15 @@ def test_the_receipt_and_the_canonical_request_are_stored(ledger: Ledger) -> Non
     assert before == ledger.head(CHAT)
 
 
+def test_two_broken_requests_are_two_refusals_and_leave_no_record(ledger: Ledger) -> None:
+    """A request that breaks a rule is answered each time; it has no digest, so nothing is stored for it."""
+    fill(ledger, 2)
+    for wrong in (replace(request(), policy_version="a b"), replace(request(), now="yesterday")):
+        assert "invalid-input" == plan(ledger, wrong).receipt.reason
+    with ledger._store.read("test") as connection:
+        assert 0 == connection.execute("SELECT count(*) FROM receipt").fetchone()[0]
+
+
 def test_a_request_with_turns_of_its_own_is_refused(ledger: Ledger) -> None:
     """A ledger brings its own turns; two sources of truth are none."""
     fill(ledger, 2)

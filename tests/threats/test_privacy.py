@@ -18,7 +18,7 @@ from planner.planner import PlanEvent, Planner
 from planner.values.plan import Refusal
 from planner.values.profile import TemplateProfile
 from planner.values.reasons import PlannerFault
-from planner.values.request import Options, PlanRequest
+from planner.values.request import CurrentRequest, Options, PlanRequest
 from planner.wire.dump import dump_receipt, dump_refusal, dump_request
 from planner.wire.parse import parse_request
 from tests.bad_inputs.build_bundles import good_bundle
@@ -283,3 +283,22 @@ def test_a_damaged_file_leaves_nothing_of_it_on_the_fault(tmp_path: Path, file: 
     with pytest.raises(PlannerFault) as caught:
         open_bundle(folder)
     assert found(words_of(caught.value)) == []
+
+
+SPOKEN = "canary-5d1e"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_bundle_id": f"{SPOKEN} 1"}, {"conversation_id": f"{SPOKEN} 2"}, {"now": f"{SPOKEN} 3"},
+        {"policy_version": f"{SPOKEN} 4"}, {"app_version": f"{SPOKEN} 5"}, {"candidate_id": f"{SPOKEN} 6"},
+    ],
+)  # fmt: skip
+def test_a_receipt_of_a_broken_request_does_not_repeat_the_broken_field(change: dict[str, Any]) -> None:
+    """A header field that breaks its rule may hold any text; the receipt says that it is invalid and no more."""
+    request = replace(PlanRequest("reference", CurrentRequest(id="q", text="so?")), **change)
+    answer = Planner("reference").plan(request)
+    assert "invalid-input" == answer.receipt.reason
+    assert SPOKEN.encode() not in dump_receipt(answer.receipt)
+    assert SPOKEN not in repr(answer)
