@@ -40,7 +40,7 @@ class Listed:
 
 
 def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None) -> FolderBundle:
-    """Open the bundle that `ref` names: an id, or the path of a model folder.
+    """Open the bundle that `ref` names: an id, or the path of a model folder or GGUF file.
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
     cache_dir  where measured template profiles and passed self-tests are kept between processes; None keeps none.

@@ -21,6 +21,7 @@ Examples:
   planner bundle list
   planner bundle show qwen3-0.6b --json     with the render before and after each normalisation
   planner bundle check ./my-model
+  planner bundle show ./model.gguf
 """
 
 
