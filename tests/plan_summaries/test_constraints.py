@@ -98,6 +98,20 @@ def test_R153_no_string_replace_in_summary() -> None:
     ]
 
 
+def test_R152_withdrawn_constraint_excluded_next_plan() -> None:
+    """At the very next plan the rule is neither required nor carried, whether its own turn is raw or gone."""
+    marked = talk(1, must_preserve=(MustPreserve("C", "never touch the plate"),))
+    before = asking(marked, talk(2), talk(3))
+    after = asking(marked, talk(2), talk(3, supersedes=("C",)))
+    for room in (100_000, 700):
+        assert ("C",) == plan(before, room).constraint_ids
+        answer = plan(after, room)
+        assert () == answer.constraint_ids
+        assert "constraint/C" not in answer.kept
+        assert "never touch the plate" not in (answer.prompt or "")
+    assert "constraint/C" in plan(before, 700).kept
+
+
 def test_a_withdrawn_rule_never_stands_alone() -> None:
     """X44: where the turn that made it is protected, the turn that withdraws it stays with it."""
     turns = (protected(_marked(1)), talk(2, supersedes=("k",)), talk(3), talk(4))

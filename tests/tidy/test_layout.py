@@ -37,7 +37,7 @@ def test_card_layout() -> None:
     assert {"transformers", "pytest"} <= _names(project["optional-dependencies"]["test"])
 
 
-def test_R219_layout_and_packages() -> None:
+def test_R219_project_layout_and_packages() -> None:
     """R219: one house, its parts under their names; bundles are folders with a manifest."""
     test_card_layout()
     bundles = sorted(path.parent.name for path in (ROOT / "model_bundles").glob("*/bundle.json"))
