@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo       plan a real conversation and draw its account"
 	@echo "make test       install, then check layout, style, types, generated files and run the tests"
-	@echo "make test-full  the same with 500 generated conversations per bundle"
+	@echo "make test-full  the same with 500 generated conversations per bundle and every long run (hours)"
 	@echo "make bench      measure speed; writes JSON and a plot below benchmarks/"
 	@echo "make fix        let ruff repair and format"
 	@echo "make clean      remove .venv and caches"
@@ -76,6 +76,7 @@ test: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
 
 test-full: export PLANNER_PARITY_EXAMPLES ?= 500
 test-full: export PLANNER_MAX_EXAMPLES ?= 200
+test-full: export PLANNER_FULL ?= 1
 test-full: test
 
 bench: $(VENV)/.bench-$(KEY)

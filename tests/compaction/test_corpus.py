@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from planner.planner import Planner
 from planner.values.check_summary import summary_problem
 from planner.values.compaction import Accepted, Rejected
+from planner.values.plan import Plan
+from planner.values.request import CurrentRequest, Options, PlanRequest, SectionBounds, Sections
 from tests.compaction.corpus_runs import case_of, rows, verdict
+from tests.support.toy import ToyBundle
 
 STRUCTURAL = [row for row in rows("adversarial") if row["label"] == "structural"]
 SEMANTIC = [row for row in rows("adversarial") if row["label"] == "semantic"]
@@ -54,6 +59,32 @@ def test_every_accepted_answer_makes_a_record_that_stands() -> None:
         found, case = verdict(row), case_of(row["run"])
         if isinstance(found, Accepted):
             assert None is summary_problem(found.record, case.turns, case.frame)
+
+
+def test_every_live_constraint_is_in_the_prompt_whatever_an_accepted_answer_says() -> None:
+    """Each accepted answer stands for its run in a plan, and of every mark its own turn or the application's wording is."""
+    planner = Planner(ToyBundle(context_tokens=200_000))
+    seen = 0
+    for row in (*HONEST, *SEMANTIC):
+        found, case = verdict(row), case_of(row["run"])
+        if not isinstance(found, Accepted):
+            continue
+        request = PlanRequest(
+            planner.bundle_id, CurrentRequest(id="q", text="And now?"), conversation_id=case.frame.conversation_id,
+            policy_version="policy-1", turns=case.turns, summaries=(found.record,), reserved_output_tokens=0,
+            max_input_tokens=200_000, options=Options(sections=Sections(summary=SectionBounds(max=100_000))),
+        )  # fmt: skip
+        whole = planner.plan(request)
+        assert isinstance(whole, Plan), whole
+        answer = planner.plan(replace(request, max_input_tokens=len(whole.ids)))
+        if not isinstance(answer, Plan):  # an open item holds its turns where the summary is longer than they are
+            assert "raw_history_overflow" == answer.reason
+            continue
+        seen += f"summary/{found.record.id}" in answer.kept
+        for mark in case.frame.constraints:
+            raw = f"turn/{mark.turn_id}" in answer.kept
+            assert raw or (mark.text or "") in (answer.prompt or "")
+    assert seen > 100
 
 
 def test_the_table_of_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
