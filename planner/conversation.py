@@ -33,7 +33,7 @@ from planner.values.request import PlanRequest
 from planner.values.rung import History
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn, may_become
-from planner.values.unsupported import check_supported_frame, check_supported_turn
+from planner.values.unsupported import check_supported
 
 
 class Conversation:
@@ -127,7 +127,6 @@ class Conversation:
 
         others  the other turns that say something about others: what one withdraws, an earlier one must mark.
         """
-        check_supported_turn(turn, path)
         check_turn(turn, path)
         if turn.supersedes or others:
             placed = sorted((*others, turn), key=lambda known: known.sequence)
@@ -192,7 +191,7 @@ class Conversation:
             check_frame(request, self._checked)
             self._checked = request
             self._check_question(request)
-            check_supported_frame(request)
+            check_supported(request)
         except RefusalSignal as signal:
             return refused(Sealing(request, None, None, self._digest_key), signal)
         turns = (self._chains[-1] if self._chains else TurnChain()).value()

@@ -5,6 +5,7 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.encoding.encoder import Encoder
@@ -15,7 +16,8 @@ from planner.steps.audit import audit
 from planner.steps.duplicates import Signatures, duplicates
 from planner.steps.evidence import with_evidence
 from planner.steps.fit import fit
-from planner.steps.frame_turn import Framing
+from planner.steps.forms import form_rules, may_fit, own_begun, result_name
+from planner.steps.framing import Framing
 from planner.steps.hidden import strip_frame, stripped_channels
 from planner.steps.horizon import horizon
 from planner.steps.ladder import ladder
@@ -23,7 +25,8 @@ from planner.steps.layer import layer
 from planner.steps.measure import FrameStore, Measurer, make_measurer
 from planner.steps.recall import asked_turns, recall_view
 from planner.steps.seal import Sealing
-from planner.steps.sizes import Sizes, SizeStore
+from planner.steps.size_store import SizeStore
+from planner.steps.sizes import Sizes
 from planner.steps.splice import FrozenStore
 from planner.steps.sticky import Later, lower
 from planner.steps.window import Resolved, resolve_window
@@ -36,7 +39,8 @@ from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Removal
 from planner.values.request import PlanRequest
 from planner.values.rung import History, Layered
-from planner.values.unsupported import check_supported_frame
+from planner.values.turn import Turn
+from planner.values.unsupported import check_supported
 from planner.values.view import View
 
 
@@ -52,16 +56,17 @@ class Stores:
 
     def clear(self) -> None:
         """Drop everything."""
-        for store in (self.framed.turns, self.carried.turns, self.sizes.turns):
+        for store in (self.framed.turns, self.carried.turns, self.sizes):
             store.clear()
         if self.frozen is not None:
             self.frozen.turns.clear()
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""
-        self.framed.turns.pop(turn_id, None)
-        self.carried.turns.pop(turn_id, None)
-        self.sizes.turns.pop(turn_id, None)
+        for store in (self.framed.turns, self.carried.turns):
+            store.pop(turn_id, None)
+            store.pop(f"{turn_id} short", None)
+        self.sizes.forget(turn_id)
         if self.frozen is not None:
             self.frozen.turns.pop(turn_id, None)
 
@@ -107,7 +112,7 @@ def run_view(
     try:
         check_frame(request)
         check_question(request, *asked_turns(request, view))
-        check_supported_frame(request)
+        check_supported(request)
         digest = request_digest(request, view.chain.hex())
         request, admission = admission_of(request, (view.turns[index] for index in view.citing), revoked)
         sealing = Sealing(request, encoder.bundle.manifest, digest, digest_key, admission)
@@ -125,13 +130,13 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     clean = strip_frame(request, job.history)
     layered = layer(clean.request, clean.history)
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
-    _refuse_huge(layered, byte_limit)
-    usable = tuple(p for p in layered.passages if byte_limit is None or len(p.text.encode()) <= byte_limit)
+    rules = form_rules(request.options, job.sealing.digest_key, byte_limit)
+    _refuse_huge(layered, own_begun(layered.open_turn, rules), byte_limit)
+    usable = tuple(p for p in layered.passages if may_fit(p, rules))
     layered = with_evidence(layered, usable)
-    line = request.options.low_value_line
-    layered = replace(layered, twins=duplicates(usable, layered.pinned_passages, job.stores.signatures, line))
+    layered = replace(layered, twins=_twins(job, layered, [p for p in usable if not rules.beyond_plain(p.text)]))
     measurer = _measurer(job, layered, counters)
-    sizes = Sizes(measurer, job.stores.sizes)
+    sizes = Sizes(measurer, job.stores.sizes, rules)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
     dropped = layered.twins if request.options.drop_duplicates else frozenset()
     passages = tuple(p for p in usable if p.citation_id not in dropped)
@@ -152,6 +157,12 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     return accepted(answering, counters)
 
 
+def _twins(job: Job, layered: Layered, whole: Sequence[Passage]) -> frozenset[str]:
+    """Return the duplicates among passages that could stand whole; one that begins in a short form is not compared."""
+    line = job.request.options.low_value_line
+    return duplicates(whole, layered.pinned_passages, job.stores.signatures, line)
+
+
 def _measurer(job: Job, layered: Layered, counters: Counters) -> Measurer:
     allowed = {*job.request.options.concessions, *job.encoder.bundle.manifest.concessions}
     framing = Framing(
@@ -170,18 +181,22 @@ def _byte_limit(resolved: Resolved, longest_token_bytes: int | None) -> int | No
     return None if longest_token_bytes is None else resolved.window.total * longest_token_bytes
 
 
-def _refuse_huge(layered: Layered, byte_limit: int | None) -> None:
-    """Refuse required text that could not fit however it is encoded, before it is encoded (threats.md §2.4)."""
+def _refuse_huge(layered: Layered, own: Turn, byte_limit: int | None) -> None:
+    """Refuse required text that could not fit however it is encoded, before it is encoded (threats.md §2.4).
+
+    own  the request's own turn, its results in forms that might fit where they have such.
+    """
     if byte_limit is None:
         return
     for kind, items in (("policy", layered.policy), ("scope", layered.data_scope)):
         for item in items:
             if len(item.text.encode("utf-8", "surrogatepass")) > byte_limit:
                 raise RefusalSignal("input_too_large", f"{kind}/{item.id}")
-    for message in layered.open_turn.messages:
+    for message in own.messages:
         words = message.words().strip()
         if "<" not in words and len(words.encode("utf-8", "surrogatepass")) > byte_limit:
-            raise RefusalSignal("input_too_large", f"turn {layered.open_turn.id}")
+            result = f": result {result_name(message)}" if message.tool_result is not None else ""
+            raise RefusalSignal("input_too_large", f"turn {own.id}{result}")
 
 
 def _gone(layered: Layered, passages: tuple[Passage, ...]) -> tuple[Removal, ...]:

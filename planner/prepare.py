@@ -29,7 +29,7 @@ from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.switches import Switches
 from planner.values.turn import Turn
-from planner.values.unsupported import check_supported_frame
+from planner.values.unsupported import check_supported
 from planner.values.view import View
 from planner.wire.dump import dump_audit, dump_receipt, dump_request
 
@@ -105,7 +105,7 @@ class LedgerConversation:
             if request.turns or request.summaries:
                 raise RefusalSignal("invalid-input", "$.turns: a ledger brings its own turns and summaries")
             check_frame(request)
-            check_supported_frame(request)
+            check_supported(request)
             _check_question(request, view)
         except RefusalSignal as signal:
             return refused(Sealing(request, None, None, self._digest_key), signal)

@@ -19,7 +19,7 @@ from planner.encoding.tracked import own
 from planner.encoding.whole import encode_whole
 from planner.steps.frame import Framed, Framer
 from planner.steps.frame_fixed import FixedParts
-from planner.steps.frame_turn import Framing, Wrap
+from planner.steps.framing import Framing, Wrap
 from planner.steps.layer import layer
 from planner.steps.recall import recall
 from planner.values.bundle import ControlToken

@@ -33,6 +33,16 @@ def draw_summaries(receipt: Receipt) -> None:
         )  # fmt: skip
 
 
+def draw_forms(receipt: Receipt) -> None:
+    """Draw what is kept in a shorter form, and how many tokens the form has."""
+    if receipt.forms:
+        rows(
+            ("kept shorter", "result of", "form", "tokens"),
+            [(use.id, use.call_id or "", use.form, f"{use.tokens:,}") for use in receipt.forms],
+            right=(3,),
+        )
+
+
 def draw_recorded(found: Recorded) -> None:
     """Draw a plan, refusal or receipt: its account, then every id with its fate and the reason."""
     receipt = found.receipt
@@ -48,6 +58,7 @@ def draw_recorded(found: Recorded) -> None:
         say()
         items = receipt.account.items
         rows(("kept", "tokens"), [(name, f"{items.get(name, 0):,}") for name in receipt.kept], right=(1,))
+    draw_forms(receipt)
     rows(
         ("removed", "reason", "meaning", "what would change it"),
         [(removal_name(one), one.reason, meaning(one.reason), remedy(one.reason)) for one in receipt.removed],

@@ -104,6 +104,7 @@ def check_digest(plan: Plan) -> None:
 def fates(receipt: Receipt) -> list[dict[str, Any]]:
     """Return one row per id: its fate, its tokens where it was kept, its reason where it was removed.
 
+    A row of something kept in a shorter form names it; of a turn, once for each result.
     A summary's row also has the sequences of the turns it covers and, where it was not used, cause and ids. What was
     excluded has one row a reason, with a count and no id; a disputed fact's row names summary, fact and citation.
     """
@@ -114,6 +115,13 @@ def fates(receipt: Receipt) -> list[dict[str, Any]]:
         if entry.last_id is not None:
             row |= {"lastId": entry.last_id, "count": entry.count}
         out.append(row)
+    for row in out:
+        forms = [one for one in receipt.forms if one.id == row["id"]]
+        if forms and row["fate"] == "kept":
+            row["forms"] = [
+                {"form": one.form, "tokens": one.tokens, "callId": one.call_id, "sequence": one.sequence}
+                for one in forms
+            ]
     out += [{"id": None, "fate": "excluded", "reason": why, "count": many} for why, many in receipt.excluded.items()]
     out += [
         {"id": f"conflict/{one.summary_id}:{one.fact_id}", "fate": "disputed", "factKey": one.fact_key,

@@ -16,7 +16,7 @@ from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
 from planner.steps.prefix import prefix
 from planner.steps.removed import Removed, removed
-from planner.steps.seal import Sealing, carriers, file_items, kept_ids, plan_receipt, refusal_receipt
+from planner.steps.seal import Sealing, carriers, file_items, forms_used, kept_ids, plan_receipt, refusal_receipt
 from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal
@@ -107,7 +107,7 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
     kept = kept_ids(layered, fitted, framed)
     gone = removed(layered, answering.steps, fitted)
     found = [*framed.hidden, *found_in_blocks(layered, measured.selection)]
-    found += [one for one in answering.stripped if one.item in kept]
+    found += [one for one in answering.stripped if one.item in kept and one.form == _form_of(one.item, measured)]
     hidden, hidden_flags = judge_hidden(found, request.options)
     extra = {"kept": kept, "removed": gone.removals, **_extra(answering, encoding, gone)}
     extra |= {"hidden_characters": hidden, "flags": [*extra["flags"], *hidden_flags]}
@@ -129,6 +129,12 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         carriers=carriers(layered, fitted),
         audit=sealing.admission.audit,
     )
+
+
+def _form_of(item: str, measured: Measured) -> str:
+    """Return the name of the shorter form a passage is shown in, "" where it is none or whole."""
+    shown = measured.selection.forms.get(item, ()) if item.startswith("passage/") else ()
+    return shown[0][1].name if shown else ""
 
 
 def _first_kept(fitted: Fitted) -> str | None:
@@ -164,6 +170,7 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
         "prefix": shared,
         "fresh_tokens": fresh,
         "history_reduced": gone.reduced,
+        "forms": forms_used(answering.layered, fitted.measured.selection),
         "summaries": gone.summaries,
         "disputes": tuple(
             Dispute(one.summary_id, one.fact_id, one.fact_key, one.citation_id, one.key in told) for one in disputed

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from planner.steps.ladder import rung
+from planner.steps.ladder import rung, rung_key
 from planner.steps.measure import Measured
-from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes, rung_key
+from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes
 from planner.steps.sums import Sums, estimates
 from planner.values.passage import Passage
 from planner.values.rung import Ladder, Layered, Move, Selection
@@ -19,6 +19,7 @@ from planner.values.rung import Ladder, Layered, Move, Selection
 _BLOCK_TOLERANCE_TOKENS = 8
 _PER_PASSAGE = 2
 """Tokens by which the size of a passage may differ beside other neighbours: one at each border."""
+_FORM_TOLERANCE_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ def fit(
     tolerance = TOLERANCE_TOKENS + len(kept) + (_BLOCK_TOLERANCE_TOKENS if layered.conflicts else 0)
     if not layered.plain:  # each entry of a state block is counted alone, so its ends may merge
         tolerance += len(steps.reach.covers) + len(layered.constraints) + _BLOCK_TOLERANCE_TOKENS
+    if not steps.reach.forms.empty:
+        tolerance += _FORM_TOLERANCE_TOKENS
     last = len(steps.moves)
     known: dict[int, Measured] = {}
     shift = 0
@@ -76,23 +79,26 @@ def fit(
 def _next(sums: Sums, limit: int, known: dict[int, Measured], room: int, steps: Ladder) -> int:
     """Return the first rung that may fit and is not known to be too large.
 
-    Below a measured rung only passages left since, each with its two borders: what it leaves is known to that.
+    Below a measured rung only passages left or shortened since, each text with its two borders: what it leaves is
+    known to that.
     """
     last = len(steps.moves)
-    measured = -1
+    measured, spread = -1, 0
     for at in range(last + 1):
         found = known.get(at)
         if found is not None:
             if found.tokens <= room:
                 return at
-            measured = at
+            measured, spread = at, 0
             continue
-        if measured >= 0 and at and not _takes_passages_only(steps.moves[at - 1]):
-            measured = -1
+        if measured >= 0 and at:
+            move = steps.moves[at - 1]
+            spread += _PER_PASSAGE if move.shows is None else 2 * _PER_PASSAGE
+            measured = measured if _takes_passages_only(move) else -1
         if sums[at] > limit:
             continue
         if measured >= 0:
-            lower = known[measured].tokens - (sums[measured] - sums[at]) - _PER_PASSAGE * (at - measured)
+            lower = known[measured].tokens - (sums[measured] - sums[at]) - spread
             if lower - TOLERANCE_TOKENS > room:
                 continue
         return at
@@ -100,4 +106,6 @@ def _next(sums: Sums, limit: int, known: dict[int, Measured], room: int, steps: 
 
 
 def _takes_passages_only(move: Move) -> bool:
-    return not move.comes and not move.through and all(key.startswith("passage/") for key in move.leaves)
+    """Tell whether a move only takes passages away or shows one in a shorter form."""
+    keys = move.leaves if move.shows is None else (move.shows.key,)
+    return not move.comes and not move.through and all(key.startswith("passage/") for key in keys)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.steps.frame_blocks import citation_area, conflict_block, state_block
 from planner.steps.frame_fixed import FixedParts
-from planner.steps.frame_turn import FramedTurn, Framing, Place, frame_turn
+from planner.steps.frame_turn import FramedTurn, Place, frame_turn
+from planner.steps.framing import Framing
 from planner.steps.hidden import Found
+from planner.values.forms import Shown, with_forms
 from planner.values.prompt import Leaf, TemplateInputs
 from planner.values.reasons import RefusalSignal
 from planner.values.rung import Layered, Selection
@@ -63,21 +65,26 @@ class Framer:
         """Return a framer of another layering that shares the framed turns."""
         return Framer(layered, self.framing, self.options, self.now, self.turns, self._fixed)
 
-    def turn(self, turn: Turn) -> FramedTurn:
-        """Frame a turn of the history, once."""
-        known = self.turns.get(turn.id)
-        if known is None:
-            known = frame_turn(turn, Place(f"turn/{turn.id}", "history"), self.framing)
-            self.turns[turn.id] = known
+    def measuring(self, layered: Layered) -> Framer:
+        """Return a framer of another layering that names every message an item of its own, and remembers nothing."""
+        return Framer(layered, replace(self.framing, by_message=True), self.options, self.now, {}, self._fixed)
+
+    def turn(self, turn: Turn, shown: Shown = ()) -> FramedTurn:
+        """Frame a turn of the history, once, and once more for the shorter forms it was last shown in."""
+        key = f"{turn.id} short" if shown else turn.id  # no id holds a space
+        known = self.turns.get(key)
+        if known is None or (shown and known.shown != shown):
+            place = Place(f"turn/{turn.id}", "history")
+            known = self.turns[key] = frame_turn(with_forms(turn, shown), place, self.framing, shown)
         return known
 
-    def open_turn(self) -> FramedTurn:
-        """Frame the request's own turn, once."""
-        if self._open is None:
+    def open_turn(self, shown: Shown = ()) -> FramedTurn:
+        """Frame the request's own turn, once for the forms it is shown in."""
+        if self._open is None or self._open.shown != shown:
             turn = self.layered.open_turn
             request_id = self.layered.request.id or turn.id
             place = Place(f"turn/{turn.id}", "history", "open_turn", f"request/{request_id}")
-            self._open = frame_turn(turn, place, self.framing)
+            self._open = frame_turn(with_forms(turn, shown), place, self.framing, shown)
         return self._open
 
     def frame(self, selection: Selection) -> Framed:
@@ -89,15 +96,15 @@ class Framer:
             messages.append(self.system[0])
             leaves.extend(self.system[1])
         leaves.extend(self.tools[1])
-        waiting = _Waiting(selection)
+        waiting, forms = _Waiting(selection), selection.forms
         for entry in selection.history:
             if isinstance(entry, SummaryRecord):
                 waiting.summaries.append(entry)
                 continue
-            framed = self.turn(entry)
+            framed = self.turn(entry, forms.get(f"turn/{entry.id}", ()) if forms else ())
             parts.append((entry.id, framed))
             _extend(messages, leaves, framed, waiting.block(framed), self.framing)
-        framed = self.open_turn()
+        framed = self.open_turn(forms.get(f"turn/{self.layered.open_turn.id}", ()))
         parts.append((self.layered.open_turn.id, framed))
         cited = [*citation_area(selection.passages), *conflict_block(selection.conflicts)]
         front = [*waiting.block(framed), *cited, *self._lines()]
@@ -272,9 +279,3 @@ def _aliased(parts: Sequence[tuple[str, FramedTurn]]) -> int:
             if shown.setdefault(alias, call_id) != call_id:
                 raise RefusalSignal("template_refuses_shape", f"turn {turn_id}: two call ids have one short form")
     return sum(alias != call_id for alias, call_id in shown.items())
-
-
-def carried_framing(framing: Framing) -> Framing:
-    """Return the framing with every concession, for measuring what a template cannot carry (design.md §2)."""
-    everything = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
-    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True, strips=framing.strips)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from planner.values.profile import TemplateProfile
+from planner.values.turn import Message
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -51,3 +52,10 @@ def parsed_json(text: str) -> Any:
         return json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return text
+
+
+def without_reasoning(message: Message, index: int) -> Message:
+    """Return the message for the call at `index` of several put one after the other: reasoning stands once."""
+    if index == 0 or message.reasoning is None:
+        return message
+    return Message(role=message.role, id=message.id, tool_calls=message.tool_calls)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.steps.frame_turn import Framing
+from planner.steps.framing import Framing
 from planner.steps.hidden import Found, found_in_leaves
 from planner.values.prompt import Leaf
 from planner.values.request import OutputSchema, TextItem, Tool

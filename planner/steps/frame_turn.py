@@ -6,43 +6,18 @@ growing conversation frames each turn once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planner.steps.frame_calls import arguments_for, call_alias, parsed_json
+from planner.steps.frame_calls import arguments_for, call_alias, parsed_json, without_reasoning
+from planner.steps.framing import Framing
 from planner.steps.hidden import Found, Look
 from planner.steps.layer import turn_kind
+from planner.values.forms import Shown
 from planner.values.plan import FileItem
-from planner.values.profile import TemplateProfile
 from planner.values.prompt import Leaf, LeafKind, Section
 from planner.values.turn import Message, ToolCall, Turn
-
-Wrap = Callable[[Leaf], str]
-"""Turns a leaf into the string the template sees: owned (`tracked.own`) or plain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Framing:
-    """How to frame: the measured profile, the concessions in force, and how leaves become strings."""
-
-    profile: TemplateProfile
-    concessions: frozenset[str]
-    wrap: Wrap
-    drop_unsupported: bool = False
-    strips: frozenset[str] = frozenset()
-
-    def applies(self, concession: str) -> bool:
-        """Tell whether a concession is allowed and the template needs it."""
-        profile = self.profile
-        # Where not even one call is carried, no reshaping of calls helps.
-        calls = profile.tool_call == profile.tool_result == "kept"
-        needed = {
-            "serialise_parallel_calls": calls and profile.parallel_calls != "kept",
-            "omit_text_beside_call": calls and profile.text_beside_call != "kept",
-            "join_same_role": "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
-        }
-        return concession in self.concessions and needed[concession]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +26,7 @@ class FramedTurn:
 
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
     `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
+    `shown` are the shorter forms it was framed in.
     `aliases` maps call ids to the ids shown instead, `used` a concession to message ids; `shapes` are the names
     `explain` asks the profile about.
     """
@@ -68,6 +44,7 @@ class FramedTurn:
     opens_with_user: bool = False
     parsed: bool = False
     hidden: tuple[Found, ...] = ()
+    shown: Shown = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +62,13 @@ class Place:
         return self.item
 
 
-def frame_turn(turn: Turn, place: Place, framing: Framing) -> FramedTurn:
-    """Frame every accepted message of a turn, in order; parallel calls stay together unless conceded."""
-    return _TurnFramer(turn, place, framing).run()
+def frame_turn(turn: Turn, place: Place, framing: Framing, shown: Shown = ()) -> FramedTurn:
+    """Frame every accepted message of a turn, in order; parallel calls stay together unless conceded.
+
+    shown  the forms that `turn` has already taken, kept beside the framed turn.
+    """
+    framed = _TurnFramer(turn, place, framing).run()
+    return replace(framed, shown=shown) if shown else framed
 
 
 class _TurnFramer:
@@ -169,6 +150,8 @@ class _TurnFramer:
         item, section, of_which = place.item, place.section, place.of_which
         if place.request_item is not None and kind == "user_text":
             item, section, of_which = place.request_item, "request", ""
+        if self.framing.by_message:
+            item = f"{place.item}#{message.id}"
         return Leaf(
             item, section, kind, text, message.role, self.turn.id, message.id or "", path, of_which, required,
         )  # fmt: skip
@@ -284,17 +267,11 @@ class _TurnFramer:
         text = message.words()
         self.note("serialise_parallel_calls", message)
         for index, call in enumerate(answered):
-            shown = _without_reasoning(message, index)
+            shown = without_reasoning(message, index)
             self.put(message, self.assistant(shown, (call,), "" if index else text))
             self.put(results[call.id], self.result(results[call.id]))
         if waiting:
             step = len(answered)
-            shown = _without_reasoning(message, step)
+            shown = without_reasoning(message, step)
             self.put(message, self.assistant(shown, waiting, "" if step else text))
         return used
-
-
-def _without_reasoning(message: Message, index: int) -> Message:
-    if index == 0 or message.reasoning is None:
-        return message
-    return Message(role=message.role, id=message.id, tool_calls=message.tool_calls)

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from planner.steps.forms import short_texts
 from planner.values.hidden import count_hidden, strip_hidden
+from planner.values.passage import Passage
 from planner.values.prompt import Leaf
 from planner.values.reasons import RefusalSignal
 from planner.values.request import UNICODE_CHANNELS, Options, PlanRequest, TextItem, unicode_rule
@@ -23,12 +25,16 @@ _EVERY, _NONE = frozenset(UNICODE_CHANNELS), frozenset[str]()
 
 
 class Found(NamedTuple):
-    """Hidden characters of one item in one channel; `stripped` where they were taken out of it."""
+    """Hidden characters of one item in one channel; `stripped` where they were taken out of it.
+
+    `form` names the shorter form of a passage that held them, "" the whole text.
+    """
 
     item: str
     channel: str
     characters: int
     stripped: bool = False
+    form: str = ""
 
 
 class Look:
@@ -153,9 +159,7 @@ def strip_frame(request: PlanRequest, history: History) -> Stripped:
         ),
         preferences=strip.items("preference", "user", request.preferences),
         request=replace(asked, required_parameters=strip.items("parameter", "user", asked.required_parameters)),
-        passages=tuple(
-            replace(one, text=strip.text(f"passage/{one.citation_id}", "passage", one.text)) for one in request.passages
-        ),
+        passages=tuple(map(strip.passage, request.passages)),
     )  # fmt: skip
     constraints = tuple(
         replace(one, text=strip.text(f"constraint/{one.id}", "policy", one.text)) if one.text else one
@@ -173,12 +177,17 @@ class _Strip:
         self.channels = channels
         self.found: list[Found] = []
 
-    def text(self, item: str, channel: str, text: str) -> str:
+    def text(self, item: str, channel: str, text: str, form: str = "") -> str:
         count = count_hidden(text) if channel in self.channels else 0
         if not count:
             return text
-        self.found.append(Found(item, channel, count, stripped=True))
+        self.found.append(Found(item, channel, count, stripped=True, form=form))
         return strip_hidden(text)
+
+    def passage(self, one: Passage) -> Passage:
+        item = f"passage/{one.citation_id}"
+        forms = tuple(self.text(item, "passage", text, name) for name, text in short_texts(one.short_forms))
+        return replace(one, text=self.text(item, "passage", one.text), short_forms=forms)
 
     def items(self, kind: str, channel: str, items: tuple[TextItem, ...]) -> tuple[TextItem, ...]:
         return tuple(replace(one, text=self.text(f"{kind}/{one.id}", channel, one.text)) for one in items)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from planner.steps.forms import too_many_bytes
 from planner.steps.measure import turn_texts
-from planner.steps.sizes import TOLERANCE_TOKENS, Sizes, too_many_bytes
+from planner.steps.size_store import TurnSize
+from planner.steps.sizes import TOLERANCE_TOKENS, Sizes
+from planner.values.forms import FormSteps
 from planner.values.reasons import RefusalSignal
 from planner.values.request import Options
 from planner.values.rung import Cover, Horizon, Layered
@@ -30,7 +33,7 @@ def horizon(sizes: Sizes, options: Options, room: int, byte_limit: int | None) -
     if not layered.summaries:
         index, gone_through = walk.turns_back()
         walk.learn_staying(index, ())
-        return Horizon(index, gone_through, index)
+        return Horizon(index, gone_through, index, forms=walk.forms(index))
     return walk.over_runs(options)
 
 
@@ -49,15 +52,36 @@ class _Walk:
         self.play: dict[str, Cover] = {}
         self.unused: dict[str, str] = {}
 
+    def known(self, turn: Turn) -> TurnSize | None:
+        """Return a turn's size, None where it was found for a window that could take more bytes than this one."""
+        size = self.sizes.store.turns.get(turn.id)
+        if size is None or self.byte_limit is None or size.bytes <= self.byte_limit:
+            return size
+        return size if turn.id in self.sizes.store.begun_short else None
+
     def huge(self, turn: Turn) -> bool:
-        return self.byte_limit is not None and too_many_bytes(turn, self.byte_limit)
+        return self.byte_limit is not None and too_many_bytes(self.sizes.forms.begun(turn), self.byte_limit)
+
+    def forms(self, start: int, covers: Sequence[Cover] = (), raw_from: int = 0) -> FormSteps:
+        """Return the steps to shorter forms of all turns that may be raw in a rung that fits, and of passages.
+
+        A run that begins before `raw_from` is in none.
+        """
+        turns, sizes, known = self.turns, self.sizes, self.sizes.store.turns
+        places = (*self.layered.older_staying(start), *range(start, len(turns)))
+        never = [cover for cover in covers if cover.low < raw_from]
+        if never:
+            places = tuple(at for at in places if not any(cover.low <= at < cover.high for cover in never))
+        looked = map(turns.__getitem__, places)
+        shorter = [turn for turn in looked if sizes.forms.offered(known[turn.id].results)]
+        return sizes.forms.steps(shorter, self.layered.passages)
 
     def turns_back(self, *, covered: bool = False) -> tuple[int, int]:
         """Go back turn by turn; return where the sum exceeded the room and where too large ones end.
 
         covered  a too large turn may be one that a summary stands for, so that it only ends this walk.
         """
-        turns, known = self.turns, self.sizes.store.turns
+        sizes, turns = self.sizes, self.turns
         index, total, gone_through = len(turns), 0, 0
         always = len(turns) - self.depth
         while index > 0 and total <= self.limit:
@@ -66,12 +90,12 @@ class _Walk:
             end, allowance = index, self._allowance(total)
             while index > 0 and weight < allowance:
                 turn = turns[index - 1]
-                size = known.get(turn.id)
+                size = self.known(turn)
                 if size is not None and index <= always:
                     if weights:
                         break
                     index = end = index - 1
-                    total += size.tokens if size.rendered is None else size.rendered
+                    total += size.tokens if not size.results else sizes.least(turn)
                     if total > self.limit:
                         break
                     continue
@@ -111,7 +135,10 @@ class _Walk:
         return (end - count, held) if 0 < 2 * held < whole else (end - len(weights), whole)
 
     def _learn_between(self, index: int, end: int, weight: int) -> int:
-        """Find the sizes of turns `index..end - 1` and return their sum; what follows them is rendered with them."""
+        """Find the sizes of turns `index..end - 1`; what follows them is rendered with them.
+
+        Returns their sum with every result in its shortest form.
+        """
         batch, behind = self.turns[index:end], self.turns[end : end + self.depth]
         known = self.sizes.store.turns
         kept = {turn.id: known[turn.id] for turn in behind}
@@ -120,7 +147,10 @@ class _Walk:
         tokens = sum(map(self.sizes.rendered, batch))
         if weight >= _SMALLEST_BATCH:
             self.weight, self.tokens = self.weight + weight, self.tokens + tokens
-        return tokens
+        if not self.sizes.may_shorten(batch):
+            return tokens
+        self.sizes.forms.prepare(batch)
+        return sum(map(self.sizes.least, batch))
 
     def over_runs(self, options: Options) -> Horizon:
         """Go back over turns and runs, a run that its summary may stand for counted as the summary."""
@@ -135,7 +165,10 @@ class _Walk:
         start, gone_through = self._lean(covers, most - stated)
         in_play = sorted((cover for cover in self.play.values() if cover.low >= gone_through), key=_low)
         self.learn_staying(start, in_play)
-        return Horizon(start, gone_through, raw_from, tuple(in_play), runs, self.unused, most, has_slot)
+        return Horizon(
+            start, gone_through, raw_from, tuple(in_play), runs, self.unused, most, has_slot,
+            self.forms(max(start, gone_through), in_play, raw_from),
+        )  # fmt: skip
 
     def usable(self, cover: Cover) -> bool:
         """Tell whether a summary may stand for its run; what speaks against it is noted."""
@@ -156,7 +189,6 @@ class _Walk:
         index, total, summed = len(self.turns), 0, 0
         batch: list[Turn] = []
         weight = 0
-        known = self.sizes.store.turns
         while index > 0 and total <= self.limit:
             cover = ends.get(index)
             if cover is not None and (cover.summary.id in self.play or self.usable(cover)):
@@ -170,8 +202,8 @@ class _Walk:
                 total += size if cover.exempt or summed <= room_left else 0
                 continue
             turn = self.turns[index - 1]
-            if turn.id in known:
-                total += known[turn.id].tokens
+            if self.known(turn) is not None:
+                total += self.sizes.least(turn)
             elif self.huge(turn):
                 if index - 1 in self.staying:
                     raise RefusalSignal("input_too_large", f"turn {turn.id}")
@@ -183,7 +215,7 @@ class _Walk:
             index -= 1
             if batch and (weight >= max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
                 self._learn(batch)
-                total += sum(map(self.sizes.rendered, batch))
+                total += sum(map(self.sizes.least, batch))
                 batch, weight = [], 0
         self._learn(batch)
         return index, 0
@@ -191,17 +223,17 @@ class _Walk:
     def _learn(self, batch: Sequence[Turn]) -> None:
         if batch:
             self.sizes.learn(batch[::-1])
+            self.sizes.forms.prepare(batch)
 
     def learn_staying(self, index: int, covers: Sequence[Cover]) -> None:
         """Find the sizes of older turns that stay, and of everything that is not history."""
-        known = self.sizes.store.turns
         batch: list[Turn] = []
         weight = 0
         for place in self.layered.older_staying(index):
             if any(cover.low <= place < cover.high for cover in covers):
                 continue  # until its summary stands for it, nothing older fits either
             turn = self.turns[place]
-            if turn.id in known:
+            if self.known(turn) is not None:
                 continue
             if self.huge(turn):
                 raise RefusalSignal("input_too_large", f"turn {turn.id}")

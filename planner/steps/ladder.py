@@ -1,16 +1,19 @@
 """List the moves that make a selection leaner, in the fixed order of design.md §5, from sizes never texts.
 
-Moves 2 and 6 (shorter forms of results) stay empty until their rules are built.
+Shorter forms: those of results in old turns are move 2, those of passages come right before passages leave, those of
+the open turn are move 6 (docs/forms.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import overload
 
-from planner.steps.ladder_passages import passage_moves
+from planner.steps.ladder_passages import passage_moves, shorter
 from planner.values.constraint import Constraint
+from planner.values.forms import Shown
 from planner.values.passage import Passage
 from planner.values.rank import at_the_edges
 from planner.values.receipt import Removal
@@ -38,17 +41,18 @@ def ladder(
     reach     how far back turns are looked at one by one, and which summaries may stand for theirs.
     passages  those still in play, best first; all of them by default.
     """
-    kept = layered.passages if passages is None else passages
-    cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size)
+    kept, forms = layered.passages if passages is None else passages, reach.forms
+    cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size, forms.cited)
     first = [
         *cited.early,
+        *map(shorter, forms.old),
         *(
             Move("replaced_by_summary", (), (f"summary/{cover.summary.id}",), run=(cover.low, cover.high))
             for cover in reach.covers
         ),
         *cited.by_value,
     ]
-    last = [*cited.last, *_unexplained(layered)]
+    last = [*map(shorter, forms.own), *cited.last, *_unexplained(layered)]
     beyond = _beyond_most(reach, size)
     first += [Move("over_budget", (f"summary/{cover.summary.id}",)) for cover in beyond]
     if reach.start > reach.gone_through:
@@ -160,7 +164,10 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
     come: set[str] = set()
     runs: list[tuple[int, int]] = []
     begin = steps.reach.gone_through
+    forms = {key: dict(shown) for key, shown in steps.reach.forms.first.items()}
     for move in steps.moves[:made]:
+        if move.shows is not None:
+            forms.setdefault(move.shows.key, {})[move.shows.place] = move.shows.form
         gone.update(move.leaves)
         come.update(move.comes)
         if move.through:
@@ -179,11 +186,20 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
     if gone:
         left = {key[5:] for key in gone if key.startswith("turn/")}
         whole = [turn for turn in whole if turn.id not in left]
+    kept_forms: dict[str, Shown] = {}
+    if forms:
+        keys = {f"turn/{turn.id}" for turn in (*whole, layered.open_turn)} | {f"passage/{p.citation_id}" for p in cited}
+        kept_forms = {key: tuple(sorted(found.items())) for key, found in sorted(forms.items()) if key in keys}
+        cited = tuple(_formed(entry, kept_forms.get(f"passage/{entry.citation_id}", ())) for entry in cited)
     if layered.plain:
-        return Selection(tuple(whole), cited, conflicts=told)
+        return Selection(tuple(whole), cited, conflicts=told, forms=kept_forms)
     shown = [cover for cover in steps.reach.covers if f"summary/{cover.summary.id}" in come - gone]
     missing = layered.notice and _misses(layered, whole, shown)
-    return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing, told)
+    return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing, told, kept_forms)
+
+
+def _formed(passage: Passage, shown: Shown) -> Passage:
+    return replace(passage, text=shown[0][1].text) if shown else passage
 
 
 def outside(runs: Iterable[tuple[int, int]], older: Iterable[int], begin: int, end: int) -> Iterator[int]:
@@ -220,3 +236,14 @@ def _misses(layered: Layered, whole: Sequence[Turn], shown: Sequence[Cover]) -> 
     """Tell whether a turn is neither raw nor covered by a summary that is shown."""
     covered = sum(cover.high - cover.low for cover in shown)
     return len(whole) + covered < len(layered.history.turns) or bool(layered.history.revoked)
+
+
+RungKey = tuple[tuple[str, ...], tuple[str, ...], int, bool, int, tuple[tuple[str, Shown], ...]]
+
+
+def rung_key(selection: Selection) -> RungKey:
+    """Return what tells one rung from another."""
+    history = tuple(entry.id for entry in selection.history)
+    cited = tuple(passage.citation_id for passage in selection.passages)
+    forms = tuple(sorted(selection.forms.items()))
+    return history, cited, len(selection.constraints), selection.notice, len(selection.conflicts), forms

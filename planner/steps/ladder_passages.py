@@ -1,10 +1,14 @@
-"""Moves of passages: duplicates, low value, share of a source, bounds of the section, then the rest by value (§5)."""
+"""Moves of passages: duplicates, low value, share of a source, bounds of the section, then the rest by value (§5).
+
+Before passages leave by value, each of them takes its shorter forms (docs/forms.md); a pinned one takes none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from planner.values.forms import FormStep
 from planner.values.passage import Passage
 from planner.values.request import Options
 from planner.values.rung import Move
@@ -25,10 +29,12 @@ def passage_moves(
     duplicates: Collection[str],
     options: Options,
     size: Callable[[str], int],
+    forms: Mapping[str, tuple[FormStep, ...]] = {},
 ) -> PassageMoves:
     """Return the moves of passages given best first; each kind lowest value first.
 
-    size  tokens of an item by `kind/id`; asked for only where a bound or a share is stated.
+    size   tokens of an item by `kind/id`; asked for only where a bound or a share is stated.
+    forms  steps to shorter forms by `kind/id`.
     """
     out = PassageMoves()
     left = list(passages)
@@ -52,16 +58,31 @@ def passage_moves(
         leave(_beyond_most(left, pinned, options.sections.retrieval.max, size), "low_value")
     floor = options.sections.retrieval.min or 0
     rest = sum(size(_key(passage)) for passage in left) if floor else 0
+    leaving: list[Passage] = []
+    staying: list[Passage] = []
     for passage in reversed(left):
         if passage.citation_id in pinned:
             continue
         tokens = size(_key(passage)) if floor else 0
         if floor and rest - tokens < floor:
-            out.last.append(_move(passage, "over_budget"))
+            staying.append(passage)
             continue
         rest -= tokens
-        out.by_value.append(_move(passage, "over_budget"))
+        leaving.append(passage)
+    out.by_value.extend(_after_forms(leaving, forms))
+    out.last.extend(_after_forms(staying, forms))
     return out
+
+
+def shorter(step: FormStep) -> Move:
+    """Return the move that shows one text in its next form."""
+    return Move("shorter_form", (), shows=step)
+
+
+def _after_forms(passages: Sequence[Passage], forms: Mapping[str, tuple[FormStep, ...]]) -> list[Move]:
+    """Return moves that take these passages: first each into its shorter forms, then each away."""
+    steps = [shorter(step) for passage in passages for step in forms.get(_key(passage), ())]
+    return [*steps, *(_move(passage, "over_budget") for passage in passages)]
 
 
 def _key(passage: Passage) -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 from planner.encoding.encoder import Encoder, Encoding
 from planner.steps.explain import Problem, explain_loss, explain_raise
-from planner.steps.frame import Framed, Framer, carried_framing
+from planner.steps.frame import Framed, Framer
 from planner.steps.frame_blocks import NOTICE
 from planner.steps.frame_fixed import FixedParts
-from planner.steps.frame_turn import FramedTurn, Framing
+from planner.steps.frame_turn import FramedTurn
+from planner.steps.framing import Framing, carried_framing
 from planner.steps.splice import FrozenStore, Splicer, make_splicer
 from planner.values.prompt import Counters
 from planner.values.request import PlanRequest
@@ -105,6 +106,30 @@ class Measurer:
         whole = start + len(selection.history) == len(self.layered.history.turns)
         splicer.learn(selection, encoding.assembled, self.framer, unsettled=0 if whole else splicer.depth)
 
+    def slices(self, turns: Sequence[Turn]) -> dict[tuple[str, int], int] | None:
+        """Return the tokens of each message, by turn id and the message's id as a number, None where it raises.
+
+        turns  as they are to be shown, each message with a number as its id; the request's own may be among them.
+        A slice goes from the run that begins with a message to that of the next one.
+        """
+        own = self.layered.open_turn
+        given = {turn.id: turn for turn in turns}
+        asked = next(message for message in own.messages if message.role == "user" and message.accepted)
+        opened = given.pop(own.id, None) or replace(own, messages=(replace(asked, id="0"),))
+        layered = replace(self.layered, history=replace(self.layered.history, open_turn=opened))
+        framed = self.carried.measuring(layered).frame(Selection(tuple(given.values())))
+        encoding = self.encoder.certified(framed.inputs, self.counters, kind="mini_renders")
+        if encoding.assembled is None:
+            return None
+        starts = [(at, item) for item, at in encoding.assembled.starts.items() if item.startswith("turn/")]
+        starts.sort()
+        ends = [at for at, _ in starts[1:]] + [encoding.tokens]
+        out: dict[tuple[str, int], int] = {}
+        for (at, item), end in zip(starts, ends, strict=True):
+            turn_id, _, place = item.removeprefix("turn/").rpartition("#")
+            out[turn_id, int(place)] = end - at
+        return out
+
     def _spliced(self, splicer: Splicer, selection: Selection) -> Measured | None:
         end = splicer.tail_of(selection, self.layered, self.framer)
         if end is None:
@@ -153,7 +178,7 @@ class Measurer:
         total += self._alone([entry.text or "" for entry in selection.constraints])
         total += self._alone([NOTICE] if selection.notice else [])
         for entry in (*selection.history, layered.open_turn):
-            total += self.entry_text_tokens(entry)
+            total += self.entry_text_tokens(entry if isinstance(entry, SummaryRecord) else selection.shown(entry))
         return total
 
     def entry_text_tokens(self, entry: Turn | SummaryRecord) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.steps.drop import smallest_drop
+from planner.steps.forms import result_name
 from planner.steps.ladder import carried
 from planner.steps.measure import Measured, Measurer
 from planner.steps.window import is_valid
@@ -37,7 +38,7 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
         advice = Advice(tiers=_tiers(last, window, manifest, measurer.framer.now), notes=_NOTES[blamed[0]])
         return Overflow(blamed[0], f"{blamed[1]}: {missing} tokens are missing", missing, last, advice)
     alone = replace(last.selection, history=(), passages=(), conflicts=())
-    request_only = measurer.first_message_only().measure(alone)
+    request_only = measurer.first_message_only().measure(replace(alone, forms={}))
     open_turn = measurer.measure(alone)
     if request_only.tokens > room:
         reason, found = "context_policy_overflow", request_only
@@ -57,6 +58,8 @@ def overflow(measurer: Measurer, last: Measured, window: Window, manifest: Manif
     # All that cannot move must fit, not only the part that is named.
     tiers = _tiers(last, window, manifest, measurer.framer.now)
     detail = f"what cannot move needs {found.tokens} tokens, the budget is {room}, {missing} are missing"
+    if reason == "open_turn_overflow":
+        detail += _largest_result(measurer, last)
     droppable = smallest_drop(measurer, last, room)
     return Overflow(reason, detail, missing, found, Advice(tiers=tiers, droppable=droppable, notes=_NOTES[reason]))
 
@@ -88,6 +91,18 @@ def _tiers(last: Measured, window: Window, manifest: Manifest, now: str | None) 
         and (context is None or tier.max_input_tokens <= context)
         and is_valid(tier, now)
     )
+
+
+def _largest_result(measurer: Measurer, last: Measured) -> str:
+    """Name the largest result of the open turn as it stands in its smallest forms, with its tokens alone."""
+    best, most = "", 0
+    for message in last.selection.shown(measurer.layered.open_turn).messages:
+        tokens = 0
+        if message.tool_result is not None and message.accepted:
+            tokens = measurer.encoder.alone(message.words(), measurer.counters)
+        if tokens > most:
+            best, most = result_name(message), tokens
+    return f"; its largest result is {best} with {most}" if best else ""
 
 
 _NOTES = {

@@ -27,10 +27,11 @@ from planner.values.digest import (
 from planner.values.field_rules import is_id, is_instant, is_version, is_whole
 from planner.values.plan import FileItem
 from planner.values.reasons import outcome_of
-from planner.values.receipt import ConcessionUse, Receipt
+from planner.values.receipt import ConcessionUse, FormUse, Receipt
 from planner.values.request import PlanRequest
-from planner.values.rung import Layered
+from planner.values.rung import Layered, Selection
 from planner.values.summary import SummaryRecord
+from planner.values.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,26 @@ def file_items(layered: Layered, fitted: Fitted, framed: Framed, kept: tuple[str
     for name in layered.pinned_passages:
         moving[f"passage/{name}"] = (f"passage/{name}", "required_evidence", None)
     return tuple([moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept])
+
+
+def forms_used(layered: Layered, selection: Selection) -> tuple[FormUse, ...]:
+    """List what stands in the prompt in a shorter form: results by their turns, then passages, then the open turn's."""
+    if not selection.forms:
+        return ()
+    out: list[FormUse] = []
+    keys = [f"turn/{entry.id}" for entry in selection.history]
+    keys += [f"passage/{entry.citation_id}" for entry in selection.passages]
+    keys.append(f"turn/{layered.open_turn.id}")
+    turns = {f"turn/{one.id}": one for one in (*selection.history, layered.open_turn) if isinstance(one, Turn)}
+    for key in keys:
+        for place, form in selection.forms.get(key, ()):
+            turn = turns.get(key)
+            result = turn.messages[place].tool_result if turn is not None else None
+            out.append(FormUse(
+                key, form.name, form.tokens, result.call_id if result is not None else None,
+                turn.sequence_of(place) if turn is not None else None,
+            ))  # fmt: skip
+    return tuple(out)
 
 
 def carriers(layered: Layered, fitted: Fitted) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -8,10 +8,12 @@ always measured whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from planner.encoding.encoder import Encoding
 from planner.encoding.spliced import request_begins_with
+from planner.steps.form_book import FormBook, selection_of
+from planner.steps.forms import NO_RULES, FormRules, counted_bytes, results_in, too_many_bytes
 from planner.steps.frame import Framed
 from planner.steps.frame_blocks import (
     CONFLICTS_CLOSE,
@@ -27,9 +29,12 @@ from planner.steps.frame_blocks import (
     state_frame,
     state_lines,
 )
+from planner.steps.ladder import RungKey, rung_key
 from planner.steps.measure import Measured, Measurer
+from planner.steps.size_store import SizeStore, TurnSize
+from planner.values.forms import Shown
 from planner.values.passage import Passage
-from planner.values.rung import Cover, Selection
+from planner.values.rung import Cover
 from planner.values.turn import Turn
 
 TOLERANCE_TOKENS = 8
@@ -37,33 +42,17 @@ BEYOND = 1 << 40
 """Stands for items that are known not to fit; no sum with it is ever within a room."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSize:
-    """`rendered` tokens in carried form, None where the turn does not render; `text` its texts alone."""
-
-    rendered: int | None
-    text: int | None = None
-
-    @property
-    def tokens(self) -> int:
-        """The size in whichever form is known."""
-        return self.rendered if self.rendered is not None else self.text or 0
-
-
-@dataclass(slots=True)
-class SizeStore:
-    """Sizes of turns that outlive one plan, by turn id."""
-
-    turns: dict[str, TurnSize] = field(default_factory=dict)
-
-
 class Sizes:
     """Sizes for one request; turns seen before are not rendered again."""
 
-    def __init__(self, measurer: Measurer, store: SizeStore) -> None:
+    def __init__(self, measurer: Measurer, store: SizeStore, rules: FormRules = NO_RULES) -> None:
         """Start with what the store knows."""
         self.measurer = measurer
         self.store = store
+        self.forms = FormBook(measurer, rules, store.chains)
+        for turn_id in store.begun_short:  # in which form a turn begins depends on the window
+            store.turns.pop(turn_id, None)
+        store.begun_short.clear()
         self.base: TurnSize | None = None
         self.rungs: dict[RungKey, Measured] = {}
         self._passages: dict[str, int] = {}
@@ -79,7 +68,7 @@ class Sizes:
         measurer = self.measurer
         given = len(turns)
         turns = [turn for turn in turns if not self._known_to_raise(turn)]
-        selection = Selection(history=tuple(turns))
+        selection = selection_of(turns, self._firsts(turns))
         framed, encoding = measurer.tail(selection)
         if encoding.failure is None and not encoding.lost:
             self._record(turns, framed, encoding)
@@ -100,11 +89,11 @@ class Sizes:
             self.learn(turns[middle:])
         else:
             for turn in turns:
-                self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
+                self._count_texts(turn)
             if self.base is None and turns:
                 self.learn([])
             elif self.base is None:
-                self.base = TurnSize(None, measurer.text_tokens(Selection(history=())))
+                self.base = TurnSize(None, self.fixed_texts())
 
     def _known_to_raise(self, turn: Turn) -> bool:
         """Take the texts alone where the profile says that no form of this turn renders."""
@@ -113,8 +102,18 @@ class Sizes:
         raising = [shape for shape in ("tool_call", "tool_result") if getattr(profile, shape) == "raises"]
         if not raising or measurer.carried.turn(turn).shapes.isdisjoint(raising):
             return False
-        self.store.turns[turn.id] = TurnSize(None, measurer.entry_text_tokens(turn))
+        self._count_texts(turn)
         return True
+
+    def _count_texts(self, turn: Turn) -> None:
+        tokens = self.measurer.entry_text_tokens(self.forms.begun(turn))
+        self.store.turns[turn.id] = TurnSize(None, tokens, results_in(turn), counted_bytes(turn))
+
+    def _firsts(self, turns: Sequence[Turn]) -> dict[str, Shown]:
+        firsts = self.forms.firsts(turns)
+        if firsts:
+            self.store.begun_short.update(turn.id for turn in turns if f"turn/{turn.id}" in firsts)
+        return firsts
 
     def _record(self, turns: Sequence[Turn], framed: Framed, encoding: Encoding) -> None:
         assembled = encoding.assembled
@@ -127,8 +126,12 @@ class Sizes:
             omitted[leaf.turn] = omitted.get(leaf.turn, 0) + tokens
         slices = self._slices(turns, encoding)
         held = sum(tokens for _, tokens in slices)
+        by_id = {turn.id: turn for turn in turns}
         for turn_id, tokens in slices:
-            self.store.turns[turn_id] = TurnSize(tokens + omitted.get(turn_id, 0))
+            turn = by_id[turn_id]
+            self.store.turns[turn_id] = TurnSize(
+                tokens + omitted.get(turn_id, 0), None, results_in(turn), counted_bytes(turn)
+            )
         if self.base is None:
             own = self.measurer.layered.open_turn.id
             self.base = TurnSize(encoding.tokens - held + omitted.get(own, 0))
@@ -158,9 +161,11 @@ class Sizes:
         if not all(isinstance(entry, Turn) for entry in selection.history):
             return  # a state block would be counted with the turn before it
         kept = [entry for entry in measured.selection.history if isinstance(entry, Turn)]
+        known, short = self.store.turns, selection.forms
         for turn_id, tokens in self._slices(kept, measured.encoding):
-            if kept and turn_id != kept[0].id:
-                self.store.turns[turn_id] = TurnSize(tokens)
+            if turn_id != kept[0].id and f"turn/{turn_id}" not in short:
+                before = known[turn_id]
+                known[turn_id] = TurnSize(tokens, None, before.results, before.bytes)
 
     def rendered(self, turn: Turn) -> int:
         """Return a turn's size in whichever form is known."""
@@ -170,9 +175,21 @@ class Sizes:
         """Return the size of a turn's texts alone."""
         size = self.store.turns[turn.id]
         if size.text is None:
-            size = TurnSize(size.rendered, self.measurer.entry_text_tokens(turn))
+            size = replace(size, text=self.measurer.entry_text_tokens(self.forms.begun(turn)))
             self.store.turns[turn.id] = size
         return size.text or 0
+
+    def may_shorten(self, turns: Sequence[Turn]) -> bool:
+        """Tell whether results of any of these turns may have shorter forms."""
+        return any(self.store.turns[turn.id].results for turn in turns)
+
+    def least(self, turn: Turn) -> int:
+        """Return a turn's size with every result in its shortest form."""
+        size = self.store.turns[turn.id]
+        if not size.results or not self.forms.offered(size.results):
+            return size.tokens
+        chain = self.forms.chain(turn)
+        return size.tokens - (chain.saved_alone if size.rendered is None else chain.saved)
 
     def raises(self, turn: Turn) -> bool:
         """Tell whether the template fails on this turn even with every concession."""
@@ -194,7 +211,7 @@ class Sizes:
             measurer = self.measurer
             if not self._cited:
                 self._cited = {passage.citation_id: passage for passage in measurer.layered.passages}
-            passage = self._cited[citation_id]
+            passage = self.forms.begun_passage(self._cited[citation_id])
             known = self._passages[citation_id] = self.alone(passage_line(passage))
         return known
 
@@ -239,7 +256,7 @@ class Sizes:
 
     def fixed_texts(self) -> int:
         """Return the tokens of everything that is not history, each text alone: the same in every plan."""
-        return self.measurer.text_tokens(Selection(history=()))
+        return self.measurer.text_tokens(selection_of((), self.forms.firsts(())))
 
     def saves(self, cover: Cover, byte_limit: int | None) -> bool:
         """Tell whether a summary's block has fewer tokens than the texts of its turns (X42).
@@ -250,33 +267,12 @@ class Sizes:
         turns, held = self.measurer.layered.history.turns, 0
         for index in range(cover.high - 1, cover.low - 1, -1):
             turn = turns[index]
-            if byte_limit is not None and too_many_bytes(turn, byte_limit):
+            begun = self.forms.begun(turn)
+            if byte_limit is not None and too_many_bytes(begun, byte_limit):
                 return True
-            held += self.measurer.entry_text_tokens(turn)
+            held += self.measurer.entry_text_tokens(begun)
+            if self.forms.offered(results_in(turn)):  # before it stands there, results are in their shortest form
+                held -= self.forms.chain(turn).saved_alone
             if held > block:
                 return True
         return False
-
-
-RungKey = tuple[tuple[str, ...], tuple[str, ...], int, bool, int]
-
-
-def rung_key(selection: Selection) -> RungKey:
-    """Return what tells one rung from another."""
-    history = tuple(entry.id for entry in selection.history)
-    cited = tuple(passage.citation_id for passage in selection.passages)
-    return history, cited, len(selection.constraints), selection.notice, len(selection.conflicts)
-
-
-def too_many_bytes(turn: Turn, byte_limit: int) -> bool:
-    """Tell whether a turn has more bytes than tokens could cover, after what a template may strip.
-
-    Reasoning and text with angle brackets (a parsed string may hide a part of it) do not count.
-    """
-    total = 0
-    for message in turn.messages:
-        if message.accepted:
-            words = message.words().strip()
-            if "<" not in words:
-                total += len(words.encode("utf-8", "surrogatepass"))
-    return total > byte_limit

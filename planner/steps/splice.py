@@ -38,10 +38,14 @@ class Splicer:
         """Return what must be rendered of a rung, None where it cannot be spliced.
 
         A rung can be where it is a plain suffix of the history without a state block at its head, each turn is
-        ordinary, and all but the last `depth` turns are known.
+        ordinary and in its longest form, and all but the last `depth` turns are known.
         """
         history = selection.history
-        if selection.has_head or (layered.summaries and not all(isinstance(entry, Turn) for entry in history)):
+        if (
+            selection.has_head
+            or not selection.whole_turns
+            or (layered.summaries and not all(isinstance(entry, Turn) for entry in history))
+        ):
             return None
         turns = layered.history.turns
         if len(history) <= self.depth or len(history) > len(turns):
@@ -76,7 +80,12 @@ class Splicer:
         unsettled  how many of the last are not kept, because what follows them was not rendered.
         """
         entries = [entry for entry in selection.history if isinstance(entry, Turn)]
-        if selection.has_head or len(entries) != len(selection.history) or not ordinary(framer.open_turn()):
+        if (
+            selection.has_head
+            or not selection.whole_turns
+            or len(entries) != len(selection.history)
+            or not ordinary(framer.open_turn())
+        ):
             return
         if not all(ordinary(framer.turn(entry)) for entry in entries):
             return

@@ -43,6 +43,8 @@ class Later:
             if isinstance(entry, Turn):
                 known = entry.id in self.sizes.store.turns and entry.id not in fixed
                 tokens += self.sizes.rendered(entry) if known else 0
+                forms = selection.forms.get(f"turn/{entry.id}", ()) if known else ()
+                tokens -= sum(form.saved for _, form in forms)
             elif entry.id not in pinned:
                 tokens += self.sizes.item(f"summary/{entry.id}")
         return tokens

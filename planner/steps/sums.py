@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from planner.steps.frame_blocks import NOTICE_KEY
 from planner.steps.ladder import outside
-from planner.steps.sizes import BEYOND, Sizes, TurnSize
+from planner.steps.size_store import TurnSize
+from planner.steps.sizes import BEYOND, Sizes
 from planner.values.constraint import Constraint
+from planner.values.forms import Form, FormStep
 from planner.values.passage import Passage
 from planner.values.rung import Cover, Ladder, Layered, Move
 from planner.values.turn import Turn
@@ -41,7 +43,7 @@ def estimates(steps: Ladder, layered: Layered, sizes: Sizes, passages: Sequence[
     indexes = list(outside(runs, older, begin, len(turns))) if runs else [*older, *range(begin, len(turns))]
     known = sizes.store.turns
     held = BEYOND if reach.start > reach.gone_through else 0
-    if layered.plain and not passages and not layered.conflicts and base.rendered is not None:
+    if layered.plain and not passages and not layered.conflicts and base.rendered is not None and reach.forms.empty:
         figures = [known[turns[index].id].rendered for index in indexes]
         if None not in figures:
             return Sums(_plain_sums(steps, known, base.rendered + sum(figures), held))  # type: ignore[arg-type]
@@ -61,7 +63,7 @@ class _Node:
     """A turn, a run that is raw, or a summary, between its neighbours.
 
     `texts` are the tokens of its texts alone, `speaks` says that a user message is in it, `raises` how many of its
-    turns do not render.
+    turns do not render, `shorter` how many tokens of its texts shorter forms have saved.
     """
 
     key: str
@@ -70,6 +72,7 @@ class _Node:
     turns: tuple[Turn, ...] = field(default=(), repr=False)
     speaks: bool = True
     raises: int = 0
+    shorter: int = 0
     before: _Node | None = field(default=None, repr=False)
     after: _Node | None = field(default=None, repr=False)
 
@@ -103,6 +106,9 @@ class _Mixed:
         self.textual = self.by_texts or any(node.raises for node in nodes)
         self.fixed_texts = sizes.fixed_texts() if self.textual else 0
         self.nodes: dict[str, _Node] = {}
+        self.own_saved = self.own_saved_texts = 0
+        self.shown: dict[tuple[str, int], Form] = {}
+        self.runs = {f"turn/{turn.id}": node for node in nodes for turn in node.turns}
         self.end = _Node("")
         self.end.before = self.end.after = self.end
         self.blocks = self.raising = self.history = self.texts = 0
@@ -149,7 +155,7 @@ class _Mixed:
         self.history += sign * node.tokens
         self.raising += sign * node.raises
         if self.textual:
-            self.texts += sign * (node.texts or sum(map(self.sizes.text, node.turns)))
+            self.texts += sign * ((node.texts or sum(map(self.sizes.text, node.turns))) - node.shorter)
 
     def _state(self, *constraints: Constraint) -> None:
         for entry in constraints:
@@ -174,9 +180,12 @@ class _Mixed:
             yield held + self._total()
 
     def _make(self, move: Move) -> None:
+        if move.shows is not None:
+            self._shorten(move.shows)
         for key in move.leaves:
             if key.startswith(("passage/", "conflict/")):
-                self.items -= self.sizes.item(key)
+                form = self.shown.get((key, 0))
+                self.items -= self.sizes.item(key) - (0 if form is None else form.saved)
                 self.cited -= key.startswith("passage/")
                 self.told -= key.startswith("conflict/")
                 continue
@@ -193,12 +202,33 @@ class _Mixed:
             self._put(_Node(key, self.sizes.item(key), texts), after)
             self._state_of(run.turns)
 
+    def _shorten(self, step: FormStep) -> None:
+        """Count one text in its next form, wherever it stands."""
+        key, place, form = step
+        before = self.shown.get((key, place))
+        self.shown[key, place] = form
+        saved, alone = form.saved, form.saved_alone
+        if before is not None:
+            saved, alone = saved - before.saved, alone - before.saved_alone
+        if key.startswith("passage/"):
+            self.items -= saved
+        elif key == f"turn/{self.layered.open_turn.id}":
+            self.own_saved += saved
+            self.own_saved_texts += alone
+        else:
+            node = self.runs[key]
+            self._count(node, -1)
+            counts_by_texts = self.sizes.raises(next(turn for turn in node.turns if f"turn/{turn.id}" == key))
+            node.tokens -= alone if counts_by_texts else saved
+            node.shorter += alone
+            self._count(node, 1)
+
     def _total(self) -> int:
         notice = self.lost and self.layered.notice
         told = self.sizes.item(NOTICE_KEY) if notice else 0
         if self.raising or self.by_texts:
-            return self.fixed_texts + self.texts + self.stated_texts + self.items + told
-        total = self.base + self.history + self.items + self._fences() + self.stated + told
+            return self.fixed_texts - self.own_saved_texts + self.texts + self.stated_texts + self.items + told
+        total = self.base - self.own_saved + self.history + self.items + self._fences() + self.stated + told
         head = bool(self.stating) or notice
         blocks = self.blocks + (1 if head and not self._summary_before_words() else 0)
         if blocks:

@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.values.field_rules import (
     ID_RULE,
+    check_forms,
     instant,
     invalid,
     is_id,
@@ -32,6 +33,8 @@ def check_passages(passages: tuple[Passage, ...]) -> None:
         problem = text_problem(passage.text)
         if problem:
             invalid(f"$.passages[{index}].text", problem)
+        if passage.short_forms != ():
+            check_forms(passage.short_forms, f"$.passages[{index}]")
         if not is_share(passage.relevance):
             invalid(f"$.passages[{index}].relevance", "expected a finite number from 0 to 1")
         _check_origin(passage, seen, "$.passages", index)

@@ -30,6 +30,7 @@ from planner.values.request import (
     Previous,
     SectionBounds,
     Sections,
+    Shrinking,
     TextItem,
     Tool,
     UnicodeChannels,
@@ -38,6 +39,7 @@ from planner.values.request import (
 
 _MODES = get_args(Mode)
 _UNICODE_RULES = get_args(UnicodeRule)
+_SHRINKING = get_args(Shrinking)
 _RISKS = (None, "low", "high")
 _BOOL_RULE = "expected true or false"
 _TUPLE_RULE = "expected a tuple"
@@ -231,9 +233,12 @@ def _check_options(options: Options) -> None:
         ("sticky", options.sticky),
         ("allowHistoryEviction", options.allow_history_eviction),
         ("dropDuplicates", options.drop_duplicates),
+        ("stubs", options.stubs),
     ):
         if type(flag) is not bool:
             invalid(f"$.options.{name}", _BOOL_RULE)
+    if options.shrink_results not in _SHRINKING:
+        invalid("$.options.shrinkResults", "is not one of the ways")
     if options.tail_turns is not None and not is_whole(options.tail_turns, 1):
         invalid("$.options.tailTurns", "expected a whole number, 1 or more")
     if options.history_notice not in ("receipt", "prompt"):

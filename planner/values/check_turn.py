@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from planner.values.field_rules import ID_RULE, invalid, is_id, is_whole, json_problem, text_problem
+from planner.values.field_rules import ID_RULE, check_forms, invalid, is_id, is_whole, json_problem, text_problem
 from planner.values.turn import (
     Material,
     Message,
@@ -147,6 +147,8 @@ def _check_result(result: ToolResult, path: str) -> None:
     problem = text_problem(result.text)
     if problem:
         invalid(f"{path}.text", problem)
+    if result.short_forms != ():
+        check_forms(result.short_forms, path)
 
 
 def _check_call(call: ToolCall, path: str) -> None:

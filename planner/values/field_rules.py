@@ -15,6 +15,7 @@ ID_RULE = "expected 1 to 128 characters out of A-Z a-z 0-9 . _ : -"
 VERSION_PATTERN = r"[A-Za-z0-9._:+-]{1,128}"
 VERSION_RULE = "expected 1 to 128 characters out of A-Z a-z 0-9 . _ : + -"
 STRING_RULE = "expected a string"
+MAX_SHORT_FORMS = 16
 MAX_DEPTH = 32
 MAX_WHOLE = 10**18 - 1
 
@@ -108,6 +109,16 @@ def text_problem(value: object) -> str | None:
     if value.isascii():
         return FORBIDDEN_RULE if "\x00" in value else None
     return FORBIDDEN_RULE if holds_forbidden(value) else None
+
+
+def check_forms(forms: object, path: str) -> None:
+    """Check the shorter forms of a text, longest first. Raises RefusalSignal `invalid-input`."""
+    if type(forms) is not tuple or len(forms) > MAX_SHORT_FORMS:
+        invalid(f"{path}.shortForms", f"expected a tuple of at most {MAX_SHORT_FORMS} texts")
+    for index, text in enumerate(forms):
+        problem = text_problem(text) or (None if text.strip() else "is blank")
+        if problem:
+            invalid(f"{path}.shortForms[{index}]", problem)
 
 
 def holds_forbidden(text: str) -> bool:

@@ -76,6 +76,22 @@ class Dispute:
 
 
 @dataclass(frozen=True, slots=True)
+class FormUse:
+    """A text that stands in the prompt in a shorter form: `json`, `log`, `short_1`, `short_2`, .. or `stub` (X31).
+
+    id        `turn/id` of a tool result, `passage/id` of a passage.
+    tokens    of the form alone.
+    call_id, sequence  of a result: its call, and the sequence of its message.
+    """
+
+    id: str
+    form: str
+    tokens: int
+    call_id: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Ids, numbers, reasons and digests of one call; the same for a plan and a refusal. Never text."""
 
@@ -108,6 +124,7 @@ class Receipt:
     disputes: tuple[Dispute, ...] = ()
     summaries: tuple[SummaryUse, ...] = ()
     history_reduced: HistoryReduced | None = None
+    forms: tuple[FormUse, ...] = ()
     concessions: tuple[ConcessionUse, ...] = ()
     aliased_call_ids: int = 0
     neutralised: int = 0

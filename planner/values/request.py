@@ -11,6 +11,7 @@ from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 Mode = Literal["ids", "text", "messages"]
+Shrinking = Literal["off", "json", "logs", "all"]
 Concession = Literal["serialise_parallel_calls", "omit_text_beside_call", "join_same_role"]
 UnicodeRule = Literal["keep", "refuse", "strip"]
 UNICODE_CHANNELS = ("policy", "tools", "user", "assistant", "tool_result", "passage", "summary")
@@ -136,6 +137,7 @@ class Options:
     unicode_channels: UnicodeChannels | None = None
     tool_carrier: Literal["template", "policy_text"] = "template"
     stubs: bool = False
+    shrink_results: Shrinking = "off"
     concessions: tuple[Concession, ...] = ()
 
 

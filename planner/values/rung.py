@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from planner.values.conflict import Conflict
 from planner.values.constraint import Constraint
+from planner.values.forms import NO_FORMS, FormStep, FormSteps, Shown, with_forms
 from planner.values.passage import Passage
 from planner.values.receipt import Removal, SummaryUse
 from planner.values.request import CurrentRequest, OutputSchema, TextItem, Tool
@@ -174,6 +175,7 @@ class Horizon:
     unused        why a summary that was looked at is not in play, by `summary/id`.
     summary_most  tokens of summaries that stay before turns leave (`sections.summary.max`), None for any number.
     has_slot      false where the bundle has no certified place for a summary.
+    forms         steps to shorter forms of results and passages looked at.
     """
 
     start: int = 0
@@ -184,6 +186,7 @@ class Horizon:
     unused: Mapping[str, str] = field(default_factory=dict)
     summary_most: int | None = None
     has_slot: bool = True
+    forms: FormSteps = NO_FORMS
 
 
 class Move(NamedTuple):
@@ -191,6 +194,7 @@ class Move(NamedTuple):
 
     `through` is an index into the turns: every movable turn before it leaves as one range.
     `run` are the indexes of turns that a summary stands for from now on, low and high.
+    `shows` is the shorter form that stands for one text from now on; nothing leaves then.
     """
 
     reason: str
@@ -198,6 +202,7 @@ class Move(NamedTuple):
     comes: tuple[str, ...] = ()
     through: int = 0
     run: tuple[int, int] = (0, 0)
+    shows: FormStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,8 @@ class Selection:
 
     `history` holds turns and summaries by sequence, `passages` stand as in the citation area. `constraints` are those
     whose turn is not raw here: their text stands in the state block. `conflicts` are explained after the passages.
+    `forms` names what is kept in a shorter form, by `kind/id`; `history` holds those turns whole, `passages` hold the
+    text that is shown.
     """
 
     history: tuple[Turn | SummaryRecord, ...] = field(repr=False)
@@ -225,8 +232,18 @@ class Selection:
     constraints: tuple[Constraint, ...] = ()
     notice: bool = False
     conflicts: tuple[Conflict, ...] = ()
+    forms: Mapping[str, Shown] = field(default_factory=dict)
 
     @property
     def has_head(self) -> bool:
         """True where a state block stands at the head of the history."""
         return bool(self.constraints) or self.notice
+
+    def shown(self, turn: Turn) -> Turn:
+        """Return a turn as this rung shows it."""
+        return with_forms(turn, self.forms.get(f"turn/{turn.id}", ())) if self.forms else turn
+
+    @property
+    def whole_turns(self) -> bool:
+        """True where no turn is in a shorter form."""
+        return not any(key.startswith("turn/") for key in self.forms)

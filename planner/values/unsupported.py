@@ -11,10 +11,8 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, NoReturn
 
 from planner.values.account import wire_field
-from planner.values.passage import Passage
 from planner.values.reasons import RefusalSignal
 from planner.values.request import Options, PlanRequest, SectionBounds
-from planner.values.turn import ToolResult, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,6 @@ class Row:
     fires: Callable[[Any], bool] | None = None
 
 
-_SHORT = "shorter forms are not chosen yet"
 _FRESH = "fresh tokens are not limited yet"
 
 ROWS: tuple[Row, ...] = (
@@ -44,9 +41,6 @@ ROWS: tuple[Row, ...] = (
         lambda sections: sections.history != SectionBounds() or sections.summary.min is not None,
     ),
     Row(Options, "tool_carrier", "tools travel in the template only"),
-    Row(Options, "stubs", _SHORT),
-    Row(ToolResult, "short_forms", _SHORT),
-    Row(Passage, "short_forms", _SHORT),
 )
 _Compiled = tuple[tuple[str, Any, Row], ...]
 
@@ -58,32 +52,17 @@ def _compile(owner: type) -> _Compiled:
     return tuple((row.name, defaults[row.name], row) for row in ROWS if row.owner is owner)
 
 
-_REQUEST, _OPTIONS, _RESULT, _PASSAGE = map(_compile, (PlanRequest, Options, ToolResult, Passage))
+_REQUEST, _OPTIONS = map(_compile, (PlanRequest, Options))
 
 
 def check_supported(request: PlanRequest) -> None:
-    """Refuse what this version has no rule for; the request must have passed `check_request`.
+    """Refuse what this version has no rule for; the request must have passed `check_frame`.
 
-    Raises RefusalSignal `not_supported_yet` with the JSON path.
+    No field of a turn, a summary or a passage is refused by name any more. Raises RefusalSignal `not_supported_yet`
+    with the JSON path.
     """
-    check_supported_frame(request)
-    for index, turn in enumerate(request.turns):
-        check_supported_turn(turn, f"$.turns[{index}]")
-
-
-def check_supported_frame(request: PlanRequest) -> None:
-    """The same for everything but the turns."""
     _look(request, _REQUEST, "$")
     _look(request.options, _OPTIONS, "$.options")
-    for index, passage in enumerate(request.passages):
-        _look(passage, _PASSAGE, f"$.passages[{index}]")
-
-
-def check_supported_turn(turn: Turn, path: str) -> None:
-    """The same for one turn."""
-    for index, message in enumerate(turn.messages):
-        if message.tool_result is not None:
-            _look(message.tool_result, _RESULT, f"{path}.messages[{index}].toolResult")
 
 
 def _look(value: Any, compiled: _Compiled, path: str) -> None:

@@ -13,7 +13,16 @@ from planner.values.account import Account, wire_field
 from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
 from planner.values.policy_file import Caps, Finding, FixedCost, PolicyFile
-from planner.values.receipt import ConcessionUse, Dispute, HistoryReduced, Prefix, Receipt, Removal, SummaryUse
+from planner.values.receipt import (
+    ConcessionUse,
+    Dispute,
+    FormUse,
+    HistoryReduced,
+    Prefix,
+    Receipt,
+    Removal,
+    SummaryUse,
+)
 from planner.values.request import (
     CurrentRequest,
     Options,
@@ -40,7 +49,7 @@ REQUEST_CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
-    SummaryUse, Dispute, PlanFile, PlanFileItem,
+    SummaryUse, Dispute, FormUse, PlanFile, PlanFileItem,
 )  # fmt: skip
 POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
 CHAT_NAMES = frozenset({

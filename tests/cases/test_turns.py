@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.values.plan import Plan, Refusal
-from planner.values.request import PlanRequest
+from planner.values.request import Options, PlanRequest
+from planner.values.turn import Message
 from planner.wire.dump import dump_refusal, event_fields
 from tests.cases.common import (
     QWEN,
@@ -100,6 +101,32 @@ def test_D02a_all_six_pairs_stay_where_the_turn_fits(shared_dir: Path) -> None:
     places = [said(answer).index(text) for text in results]
     check("D02", "results keep their original order", sorted(places) == places and 6 == len(set(places)))
     _pairs_in_order(answer)
+
+
+def test_D02_shorter_forms_keep_all_six_pairs(shared_dir: Path) -> None:
+    """With shorter forms the turn whose results were cut in half elsewhere stays whole in the same window."""
+    one = case(shared_dir, "D02")
+    given = request_of(one.input, one.budget)
+    turns = tuple(replace(turn, messages=tuple(map(_with_form, turn.messages))) for turn in given.turns)
+    for request in (replace(given, turns=turns), replace(given, options=Options(stubs=True))):
+        answer = expect_kept(PLANNER.plan(request), ["P1", "tools", "T1", "T2", "T3", "R1"], request)
+        assert {} == removed_turns(answer)
+        assert len(answer.ids) <= one.budget["inputLimit"]
+        check("D02", "either all six call/result pairs",
+              6 == said(answer).count('"arguments": {"path"') == said(answer).count("<tool_response>"))  # fmt: skip
+        uses = answer.receipt.forms
+        assert [f"call_r{number}" for number in range(1, len(uses) + 1)] == [use.call_id for use in uses]
+        assert 0 < len(uses) < 6
+        assert {"turn/T2"} == {use.id for use in uses}
+        shown = next(turn for turn in request.turns if turn.id == "T2").messages[2 + len(uses) : 8]
+        assert all(message.words() in said(answer) for message in shown)
+
+
+def _with_form(message: Message) -> Message:
+    result = message.tool_result
+    if result is None:
+        return message
+    return replace(message, tool_result=replace(result, short_forms=(f"{result.text[:8]}normal cycle",)))
 
 
 def test_D03_policy_and_request_too_large_is_a_terminal_state(shared_dir: Path) -> None:

@@ -9,22 +9,25 @@ from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own
 from planner.pipeline import Job, Stores, run
 from planner.planner import Planner
-from planner.steps.frame import Framer, carried_framing
+from planner.steps.frame import Framer
 from planner.steps.frame_blocks import state_block
 from planner.steps.frame_fixed import FixedParts
-from planner.steps.frame_turn import Framing
+from planner.steps.framing import Framing, carried_framing
 from planner.steps.ladder import ladder, rung
 from planner.steps.layer import layer
 from planner.steps.measure import Measurer
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
-from planner.steps.sizes import Sizes, SizeStore
+from planner.steps.size_store import SizeStore
+from planner.steps.sizes import Sizes
 from planner.values.digest import chain_of, ids_bytes, request_digest
+from planner.values.forms import with_forms
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
 from planner.values.request import PlanRequest
 from planner.values.rung import Cover, History, Horizon, Selection
 from planner.values.summary import SummaryRecord
+from planner.values.turn import Turn
 from planner.wire.dump import dump_plan_file, dump_receipt, dump_refusal
 from tests.oracles.chat import chat
 from tests.oracles.rungs import rungs
@@ -138,7 +141,7 @@ def everything(known: Sizes, request: PlanRequest) -> Horizon:
         block = sum(measurer.encoder.alone(text, measurer.counters) for text in [_block(summary)])
         if following.messages[0].role != "user":
             unused[f"summary/{summary.id}"] = "summary_slot_missing"
-        elif block >= sum(measurer.entry_text_tokens(turns[at]) for at in run):
+        elif block >= sum(_least_texts(known, turns[at]) for at in run):
             unused[f"summary/{summary.id}"] = "no_gain"
         else:
             stays = bool(set(run) & set(layered.held))
@@ -147,6 +150,13 @@ def everything(known: Sizes, request: PlanRequest) -> Horizon:
     fixed = measurer.text_tokens(Selection(history=()))
     most = max(0, room_of(request) - fixed) // 3 if stated is None else stated
     return Horizon(covers=tuple(covers), runs=runs, unused=unused, summary_most=most)
+
+
+def _least_texts(known: Sizes, turn: Turn) -> int:
+    """Return the tokens of a turn's texts with every result in its shortest form."""
+    shown = known.forms.chain(turn)
+    shortest = {step.place: step.form for step in shown.steps}
+    return known.measurer.entry_text_tokens(with_forms(turn, tuple(sorted(shortest.items()))))
 
 
 def _block(summary: SummaryRecord) -> str:

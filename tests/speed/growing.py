@@ -17,7 +17,7 @@ from planner.encoding.whole import encode_whole
 from planner.planner import Planner
 from planner.steps.frame import Framer
 from planner.steps.frame_fixed import FixedParts
-from planner.steps.frame_turn import Framing
+from planner.steps.framing import Framing
 from planner.steps.layer import layer
 from planner.values.bundle import Bundle
 from planner.values.plan import Plan, Refusal

@@ -34,7 +34,8 @@ BUILT = {
     "OutputSchema": "id schema",
     "Previous": "plan_id first_kept_turn_id summary_ids ids generated_ids advice_fired",
     "Options": "mode compact_at low_water sticky tail_turns allow_history_eviction sections history_notice"
-    " low_value_line source_share drop_duplicates passage_order concessions unicode_policy unicode_channels",
+    " low_value_line source_share drop_duplicates passage_order stubs shrink_results concessions unicode_policy"
+    " unicode_channels",
     "Sections": "history summary retrieval",
     "SectionBounds": "min max",
     "UnicodeChannels": "policy tools user assistant tool_result passage summary",
@@ -52,8 +53,8 @@ BUILT = {
     " citation_ids sequence version",
     "Part": "type text",
     "ToolCall": "id name arguments",
-    "ToolResult": "call_id text",
-    "Passage": "citation_id text relevance tenant dataset source valid_from valid_to fact_key fact_value",
+    "ToolResult": "call_id text short_forms",
+    "Passage": "citation_id text relevance tenant dataset source valid_from valid_to fact_key fact_value short_forms",
     "Source": "id grade",
     "Citation": "citation_id tenant dataset source valid_from valid_to",
     "Claims": "tenant datasets sources",
@@ -106,29 +107,15 @@ VALUES: dict[tuple[str, str], Any] = {
     ("Options", "give_way_order"): (3, 2),
     ("Options", "sections"): Sections(history=SectionBounds(min=1)),
     ("Options", "tool_carrier"): "policy_text",
-    ("Options", "stubs"): True,
-    ("ToolResult", "short_forms"): ("",),
-    ("Passage", "short_forms"): ("s",),
 }
 
 
 def with_field(owner: str, name: str, value: Any) -> tuple[PlanRequest, str]:
     """Return the base request with one field set, and the path of the place."""
     change = {name: value}
-    tool = TOOL_TURN.messages[2]
-    assert tool.tool_result is not None
-    with_result = replace(tool, tool_result=replace(tool.tool_result, **change)) if owner == "ToolResult" else tool
     places: dict[str, tuple[dict[str, Any], str]] = {
         "PlanRequest": (change, "$"),
         "Options": ({"options": Options(**change)} if owner == "Options" else {}, "$.options"),
-        "Passage": (
-            {"passages": (Passage("c0", ""), Passage("c1", "", **change))} if owner == "Passage" else {},
-            "$.passages[1]",
-        ),
-        "ToolResult": (
-            {"turns": (replace(TOOL_TURN, messages=(*TOOL_TURN.messages[:2], with_result)),)},
-            "$.turns[0].messages[2].toolResult",
-        ),
     }
     change, path = places[owner]
     return replace(BASE, **change), path

@@ -1,0 +1,45 @@
+"""How to frame: the profile, the concessions in force, what is stripped (design.md §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.values.profile import TemplateProfile
+from planner.values.prompt import Leaf
+
+Wrap = Callable[[Leaf], str]
+"""Turns a leaf into the string the template sees: owned (`tracked.own`) or plain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How to frame: the measured profile, the concessions in force, and how leaves become strings.
+
+    `by_message` names each message an item of its own, to measure it: then every message has its place as its id.
+    """
+
+    profile: TemplateProfile
+    concessions: frozenset[str]
+    wrap: Wrap
+    drop_unsupported: bool = False
+    strips: frozenset[str] = frozenset()
+    by_message: bool = False
+
+    def applies(self, concession: str) -> bool:
+        """Tell whether a concession is allowed and the template needs it."""
+        profile = self.profile
+        # Where not even one call is carried, no reshaping of calls helps.
+        calls = profile.tool_call == profile.tool_result == "kept"
+        needed = {
+            "serialise_parallel_calls": calls and profile.parallel_calls != "kept",
+            "omit_text_beside_call": calls and profile.text_beside_call != "kept",
+            "join_same_role": "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
+        }
+        return concession in self.concessions and needed[concession]
+
+
+def carried_framing(framing: Framing) -> Framing:
+    """Return the framing with every concession, for measuring what a template cannot carry (design.md §2)."""
+    everything = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
+    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True, strips=framing.strips)
