@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from planner.encoding.encoder import Encoder
 from planner.encoding.tracked import own as tracked
 from planner.planner import Planner
+from planner.steps.duplicates import Signatures, duplicates
+from planner.steps.evidence import with_evidence
 from planner.steps.forms import form_rules, form_texts, short_texts
 from planner.steps.frame import Framer
 from planner.steps.frame_fixed import FixedParts
@@ -157,6 +159,9 @@ def expected_names(request: PlanRequest, found: Rung) -> set[tuple[str, int | No
 def measured_rungs(encoder: Encoder, request: PlanRequest, summaries: tuple[SummaryRecord, ...] = ()) -> list[Measured]:
     """Measure every rung of the whole ladder, each on its own, nothing estimated; summaries are taken as current."""
     layered = layer(request, with_current(request, summaries))
+    layered = with_evidence(layered, layered.passages)
+    line = request.options.low_value_line
+    layered = replace(layered, twins=duplicates(layered.passages, layered.pinned_passages, Signatures(), line))
     framing = Framing(encoder.bundle.profile, frozenset(encoder.bundle.manifest.concessions), tracked)
     framers = (Framer(layered, one, {}, request.now, {}, FixedParts()) for one in (framing, carried_framing(framing)))
     measurer = Measurer(encoder, layered, *framers, Counters())
