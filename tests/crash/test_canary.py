@@ -17,8 +17,8 @@ import pytest
 from planner.compactor.shown import Trial
 from planner.ledger.facts import TABLE_OF
 from planner.ledger.ledger import Ledger
-from planner.ledger.schema import migrations
 from planner.ledger.legacy import LegacyRecord
+from planner.ledger.schema import migrations
 from planner.ledger.stored import Active, Saved
 from planner.ledger.verify import Report
 from planner.values.compaction import Rejected, Staleness
