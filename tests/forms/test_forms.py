@@ -21,7 +21,8 @@ from planner.values.turn import Message, MustPreserve, ToolCall, ToolResult, Tur
 from planner.wire.dump import dump_receipt
 from planner.wire.parse import parse_receipt, parse_request
 from tests.forms.common import JSON, LOG, form_names
-from tests.laws.common import answer_bytes, said, toy
+from tests.laws.common import answer_bytes, plan_with, said, toy
+from tests.strategies import summary_of
 from tests.support.toy import ToyBundle
 
 KEY = b"k" * 32
@@ -91,6 +92,16 @@ def test_the_open_turn_gives_way_last_and_its_results_oldest_first() -> None:
     ] == steps  # fmt: skip
 
 
+def test_a_plan_looks_back_over_what_fits_in_short_forms() -> None:
+    """Old results far larger than the window stay in their shortest form, as many turns as then fit."""
+    turns = tuple(looked(number, "sea " * 3_000) for number in range(1, 9))
+    for room, first in ((300, 1), (200, 4), (60, 8)):
+        assert {f"turn/t{number}": ["short_2"] for number in range(first, 9)} == form_names(
+            planned(asking(*turns, room=room))
+        )
+    assert planned(asking(*turns, room=12_500)).kept[:8] == tuple(f"turn/t{number}" for number in range(1, 9))
+
+
 def test_lossless_forms_of_all_results_come_before_anything_is_lost() -> None:
     """Logs and JSON shrink in every old turn before the oldest result takes the application's form."""
     turns = (looked(1, LOG), looked(2, JSON + " " * 90))
@@ -118,7 +129,7 @@ def _bare(message: Message) -> Message:
 
 def test_passages_take_their_shorter_forms_before_any_of_them_leaves() -> None:
     """The least relevant first; then passages leave, then old turns."""
-    passages = (Passage("c1", FULL, 0.9, short_forms=SHORTS), Passage("c2", "tide " * 60, 0.1, short_forms=("brief",)))
+    passages = (Passage("c1", FULL, 0.9, short_forms=SHORTS), Passage("c2", "land " * 48, 0.1, short_forms=("brief",)))
     steps = walk(asking(looked(1, "x"), passages=passages))
     one, two, turn = "passage/c1", "passage/c2", "turn/t1"
     assert [
@@ -197,6 +208,26 @@ def test_a_result_larger_than_any_window_begins_with_the_form_that_could_fit() -
     assert ("input_too_large", "turn t1: result t1r0") == (refused.reason, refused.detail)
 
 
+def test_results_that_could_only_fit_together_in_short_begin_so() -> None:
+    """Two results of an old turn, each within the bytes of a window, both beyond: the older begins shorter."""
+    planner = Planner(ToyBundle(longest_token_bytes=4))
+    answer = planned(asking(looked(1, "sea " * 300, "sea " * 300), room=450), planner)
+    assert {"turn/t1": ["short_2", "short_1"]} == form_names(answer)
+    refused = planner.plan(asking(looked(1, "sea " * 300, "sea " * 300), room=40))
+    assert "turn/t1" not in refused.receipt.kept
+
+
+def test_a_summary_longer_than_the_short_forms_gains_nothing() -> None:
+    """Before a summary stands for its run, results are in their shortest form; only against that it may save (X42)."""
+    turn = looked(1, FULL)
+    asked = replace(turn.messages[0], text="note " * 60)
+    turns = (replace(turn, messages=(asked, *turn.messages[1:])), looked(2, "x"))
+    for text, room, fate in (("sea " * 60, 380, "no_gain"), ("s", 360, "used")):
+        answer = plan_with(toy().encoder(), asking(*turns, room=room), (summary_of("s0", turns[:1], text),))
+        assert isinstance(answer, Plan)
+        assert [fate] == [use.fate for use in answer.receipt.summaries]
+
+
 def test_receipt_plan_file_and_explain_name_each_form() -> None:
     """The turn is kept under its own id with the tokens it really has; the form is on the receipt with its tokens."""
     passage = Passage("c1", FULL, 0.5, short_forms=("brief",))
@@ -272,3 +303,17 @@ def test_a_ledger_keeps_forms_and_plans_with_them(tmp_path: Path) -> None:
             assert answer_bytes(cold) == answer_bytes(warm)
             shown |= {use.form for use in warm.receipt.forms}
         assert {"log", "short_1", "short_2"} <= shown
+
+
+def test_a_newer_version_of_a_turn_replaces_what_was_known_of_its_forms() -> None:
+    """An open turn planned with, then replaced by one of other results: every later plan is the cold one."""
+    conversation = toy().conversation()
+    conversation.append(looked(1, FULL, FULL, state="open"))
+    request = asking(looked(1, state="open"), turns=())
+    assert conversation.plan(replace(request, max_input_tokens=400)).accepted
+    for texts in (("brief", FULL), (FULL, "sea " * 30, FULL), (FULL,)):
+        turn = looked(1, *texts, state="open")
+        conversation.replace(turn)
+        for room in range(60, 700, 40):
+            tight = replace(request, max_input_tokens=room)
+            assert answer_bytes(toy().plan(replace(tight, turns=(turn,)))) == answer_bytes(conversation.plan(tight))
