@@ -22,6 +22,8 @@ from tests.steps.test_layers import full_request
 from tests.strategies import summary_of
 from tests.support.toy import ToyBundle
 
+WHOLE = {"source_versions": (1, 1), "protected_fingerprint": "0" * 64}
+"""What makes a summary valid as a record; its fingerprint is still another one."""
 STRICT = Planner(ToyBundle("strict", "char", longest_token_bytes=None))
 
 
@@ -73,6 +75,17 @@ def test_R182_source_named_codes_spelled_exactly() -> None:
     assert ("context_policy_overflow", "invalid-input") == (overflow.receipt.outcome, invalid.receipt.outcome)
     assert overflow.line().startswith("context plan rejected: context_policy_overflow: ")  # type: ignore[union-attr]
     assert invalid.line().startswith("context plan rejected: invalid-input: ")  # type: ignore[union-attr]
+    bad, stale = (summary_of("s", request.turns[:1], "sea", **change) for change in ({}, WHOLE))
+    judging = replace(request, conversation_id="chat", request=replace(request.request, on_invalid_summary="refuse"))
+    citing = replace(request, passages=(), request=replace(request.request, requires_citation=True))
+    for code, asked in (
+        ("invalid-summary", replace(judging, summaries=(bad,))),
+        ("stale-source", replace(judging, summaries=(stale,))),
+        ("insufficient_evidence", citing),
+    ):
+        answer = toy().plan(asked)
+        assert isinstance(answer, Refusal), code
+        assert (code,) * 4 == (answer.outcome, answer.reason, answer.receipt.outcome, answer.receipt.reason)
     with pytest.raises(KeyError):
         PlannerFault("context-policy-overflow", "another spelling is no code")
 
@@ -143,13 +156,21 @@ def test_R185_receipt_fields() -> None:
 
 def test_R185_every_call_leaves_a_receipt() -> None:
     """A refusal's receipt has the same identity fields as a plan's, once the bundle is known."""
+    unknown = set()
     for answer in every_refusal():
         receipt = answer.receipt
+        if receipt.bundle_digest is None or receipt.request_digest is None or receipt.template_digest is None:
+            unknown.add(f"{answer.reason} {answer.detail.partition(':')[0]}")
         assert receipt.plan_id.startswith("p-")
         assert receipt.model_bundle_id.startswith("toy-")
         assert answer.outcome == receipt.outcome
         assert answer.reason == receipt.reason
         assert dump_receipt(receipt)
+    # Refused by the request alone, before a bundle is opened; a later refusal names bundle, template and request.
+    assert {
+        "invalid-input $.maxInputTokens", "not_supported_yet $.deviceWindow", "nothing_to_answer $.request",
+        "nothing_to_answer $.messages",
+    } == unknown  # fmt: skip
     refused = toy().plan(replace(full_request(), max_input_tokens=20, policy_version="pv7", generation=3))
     assert ("pv7", 3, toy().encoder().bundle.manifest.digest) == (
         refused.receipt.policy_version, refused.receipt.generation, refused.receipt.bundle_digest)  # fmt: skip
