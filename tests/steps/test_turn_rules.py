@@ -155,6 +155,10 @@ def test_R52_relative_order_only() -> None:
         assert own_turn_id(request) == order[-1]
         places = [said(answer).index(f"<|user|>ask {name[1:]}") for name in order[:-1]]
         assert sorted(places) == places
+        cited = kept(answer, "passage")
+        assert ("c2", "c1")[: len(cited)] == cited, "the more relevant passage stands first and leaves last"
+        marks = [said(answer).index(f"[{name}] ") for name in cited]
+        assert sorted(marks) == marks
     summary = summary_of("s", request.turns[1:3], "sea")
     told = plan_with(toy().encoder(), with_room(request, sizes(toy(), request)[0] - 1), (summary,))
     assert isinstance(told, Plan)
