@@ -22,6 +22,8 @@ from planner.values.rung import LAYER_OF_KIND, Block, BlockKind, Layer
 from planner.values.turn import Message, ToolCall, Turn
 from planner.values.window import Window
 from tests.laws.common import kept, said, sizes, toy, with_current, with_room
+from tests.plan_summaries.common import asking, summed, talk
+from tests.plan_summaries.common import plan as short
 from tests.strategies import summary_of, tool_of
 from tests.support.toy import ToyBundle
 
@@ -201,3 +203,6 @@ def test_R216_structured_request_parts_are_all_planned() -> None:
              account.retrieval_tokens, account.reserved_output_tokens, account.schema_tokens)  # fmt: skip
     assert min(lines) > 0
     assert ("t1", "t2", "t3", "t4", "q") == kept(answer, "turn")
+    told = short(summed(asking(talk(1), talk(2), talk(3)), (1, 2)), 500)
+    assert (("s1",), ("t3", "q")) == (kept(told, "summary"), kept(told, "turn"))
+    assert told.account.summary_tokens > 0

@@ -47,6 +47,12 @@ def test_R216_structured_request_parts() -> None:
             {"id": "t1", "sequence": 1, "state": "completed", "messages": [{"role": "user", "text": "x"}]},
         ],
         "passages": [{"citationId": "c1", "text": "y", "relevance": 0.5}],
+        "summaries": [{
+            "id": "s1", "planId": "p", "conversationId": "c", "sourceGeneration": 1, "sourceRevision": 0,
+            "sourceIds": ["m1"], "sourceFingerprint": "f", "coversFrom": 1, "coversTo": 1, "throughSequence": 1,
+            "policyVersion": "1", "strategyVersion": "1", "summaryVersion": 2, "summaryText": "w",
+            "state": {"goal": "g"},
+        }],
         "request": {"id": "r1", "text": "z"},
         "reservedOutputTokens": 100,
     })  # fmt: skip
@@ -60,7 +66,7 @@ def test_R216_structured_request_parts() -> None:
         request.reserved_output_tokens,
     ) == ("p1", "f", "o", "t1", "c1", "z", 100)
     assert (Message("user", text="x"),) == request.turns[0].messages
-    assert request.summaries == ()
+    assert [("s1", 2, "w")] == [(one.id, one.summary_version, one.summary_text) for one in request.summaries]
 
 
 def test_absent_fields_take_the_documented_default() -> None:
