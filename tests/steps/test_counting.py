@@ -202,6 +202,8 @@ def test_R40_tool_cost_follows_allowlist() -> None:
     tight = _plan(with_room(huge, sizes(toy(), huge)[-1]))
     assert tight.account.tool_tokens > 10 * tight.account.history_tokens
     assert "tool/tool-send" in tight.kept
+    short = toy().plan(with_room(huge, sizes(toy(), huge)[-1] - 1))
+    assert not short.accepted, "one token less is refused: no tool leaves the list to fit"
 
 
 @pytest.mark.parametrize("where", ["policy", "request", "turn", "result", "passage", "tool"])
