@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from planner.values.account import SEVEN_FIELDS, Account, wire_field
-from planner.values.plan import Refusal
+from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt
 from planner.wire import dump, parse
@@ -17,12 +18,14 @@ from planner.wire import dump, parse
 ACCOUNT = Account(10, 0, 3, 20, 0, 512, 7)
 RECEIPT = Receipt("p", "accepted", None, "b", "d", "r", "0.1.0", account=ACCOUNT)
 REFUSAL = Refusal("invalid-input", "invalid-input", "$", RECEIPT, account=ACCOUNT)
+PLAN = Plan(array("i"), ACCOUNT, RECEIPT, kept=(), removed=(), max_output_tokens=512)
 NAMES = [wire_field(name) for name in SEVEN_FIELDS]
 EVENT = json.dumps(dump.event_fields(ACCOUNT)).encode()
 RECORDS: dict[str, tuple[bytes, Callable[[bytes], Any], str, Callable[[Any], dict[str, Any]]]] = {
     "account": (dump.dump_account(ACCOUNT), parse.parse_account, "$", lambda tree: tree),
     "event": (EVENT, parse.parse_event, "$", lambda tree: tree),
     "receipt": (dump.dump_receipt(RECEIPT), parse.parse_receipt, "$.account", lambda tree: tree["account"]),
+    "plan": (dump.dump_plan(PLAN), parse.parse_plan, "$.account", lambda tree: tree["account"]),
     "refusal": (dump.dump_refusal(REFUSAL), parse.parse_refusal, "$.account", lambda tree: tree["account"]),
 }
 
