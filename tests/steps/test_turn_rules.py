@@ -100,7 +100,7 @@ def test_R48_turn_is_smallest_unit() -> None:
 
 
 def test_R49_not_last_n_messages() -> None:
-    """Every prompt is exactly policy, whole turns and request; no cut begins inside a turn."""
+    """Every prompt is exactly policy, whole turns, as many as fit, and request; no cut begins inside a turn."""
     request = _request()
     for answer in _every_plan(request):
         turns = kept(answer, "turn")[:-1]
@@ -108,6 +108,9 @@ def test_R49_not_last_n_messages() -> None:
         messages = chat(request, turns, ())
         assert [] == messages[1:2] or "user" == messages[1]["role"]
         assert (len(messages) - 2) % 5 == 0, "five messages a turn, never a part of them"
+        more = tuple(f"t{number}" for number in range(6 - len(turns), 7))
+        fits = "t0" not in more and len(ids_of_rung(toy(), request, more, ())) <= answer.account.input_limit
+        assert not fits, "as many turns as fit, never a number of them"
 
 
 def test_R50_no_answer_without_question() -> None:
