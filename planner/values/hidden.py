@@ -46,7 +46,7 @@ def hidden_places(text: str) -> list[int]:
     >>> hidden_places("pass\\u200bword"), hidden_places("\\U0001f469\\u200d\\U0001f4bb"), hidden_places("plain")
     ([4], [], [])
     """
-    if text.isascii():
+    if text.isascii() or _CANDIDATE.search(text) is None:
         return []
     used: set[int] = set()
     if "\U0001f3f4" in text:
