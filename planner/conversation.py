@@ -260,8 +260,3 @@ class Conversation:
 
 def _sequence(turn: Turn) -> int:
     return turn.sequence
-
-
-def without_turns(request: PlanRequest) -> PlanRequest:
-    """Return the request as a conversation takes it."""
-    return replace(request, turns=())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from planner.encoding.assemble import Assembled, Heads, assemble
@@ -179,8 +178,3 @@ class Encoder:
 
 def _characters(inputs: TemplateInputs) -> int:
     return sum(map(len, [leaf.text for leaf in inputs.leaves])) + 256 * len(inputs.messages)
-
-
-def as_ids(values: Sequence[int]) -> array[int]:
-    """Return ids as the int32 buffer a plan carries."""
-    return array("i", values)

@@ -176,14 +176,6 @@ def _is_seen(line: Iterable[Segment], row: Sequence[int]) -> bool:
     )
 
 
-def known_turn(connection: apsw.Connection, conversation: int, line: Sequence[Segment], turn_id: str) -> TurnRow:
-    """Return a turn that must be there. Raises PlannerFault `conversation_not_found`."""
-    found = find_turn(connection, conversation, line, turn_id)
-    if found is None:
-        raise PlannerFault("conversation_not_found", "no such turn in this line")
-    return found
-
-
 def find_message(
     connection: apsw.Connection, conversation: int, line: Sequence[Segment], message_id: str
 ) -> MessageRow | None:

@@ -1,36 +1,40 @@
-"""When compaction is due, once per crossing, and what the table of granularity says (R111, R120, R169..R171)."""
+"""When compaction is due, once per crossing, and what the table of granularity says (R111, R120, C§3)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.compaction.advise import COMPACT_AT, CompactionAdvice, advise, compact_at_problem, reaches, summary_jobs
-from planner.compaction.propose import Material
+from planner.compaction.cost import summary_jobs
+from planner.compaction.propose import Material, propose
 from planner.compaction.strategy import GRANULARITY, Granularity, Settings, granularity
+from planner.steps.advise import advise
+from planner.steps.layer import layer
+from planner.steps.recall import recall
 from planner.values import turn as turn_module
-from planner.values.compaction import Risk
-from planner.values.window import Window
+from planner.values.compaction import CompactionPlan, Risk
+from planner.values.plan import Advice
+from planner.values.request import CurrentRequest, Options, PlanRequest, Previous
 from tests.compaction.chats import material, turn, with_message
 
-WINDOW = Window(total=1_101, reserved=100, margin=1)
 TURNS = tuple(turn(number) for number in range(1, 7))
 
 
-def advice(tokens: int, fired: bool = False, compact_at: float = COMPACT_AT, tail: int = 2) -> CompactionAdvice:
-    """Return the advice for a prompt of so many tokens in a usable input of 1,000."""
-    return advise(
-        tokens, WINDOW, compact_at=compact_at, fired=fired, material=material(*TURNS), settings=Settings("p1", tail)
-    )
+def advice(tokens: int, fired: bool = False, compact_at: float = 0.65, tail: int | None = None) -> Advice:
+    """Return what a plan with a prompt of so many tokens says, in a usable input of 1,000."""
+    request = PlanRequest(
+        "toy", CurrentRequest(text="And now?"), turns=TURNS, previous=Previous(advice_fired=fired),
+        options=Options(compact_at=compact_at, tail_turns=tail),
+    )  # fmt: skip
+    return advise(request, layer(request, recall(request)), tokens, 1_000)
 
 
-def test_R169_trigger_60_to_70_percent() -> None:
-    """X27: the share is taken of the window less reserve and margin, 0.65 by default, and reached exactly."""
-    assert (False, True) == (advice(649).due, advice(650).due)
+def is_due(found: Advice) -> bool:
+    """Tell whether a plan says that compaction is due."""
+    return found.compaction is not None
 
 
 def test_c_advice_at_threshold_once() -> None:
@@ -38,8 +42,8 @@ def test_c_advice_at_threshold_once() -> None:
     fired, seen = False, []
     for tokens in (100, 649, 650, 700, 999, 649, 650, 651):
         found = advice(tokens, fired)
-        fired = found.fired
-        seen.append(found.due)
+        fired = found.advice_fired
+        seen.append(is_due(found))
     assert [False, False, True, False, False, False, True, False] == seen
 
 
@@ -49,43 +53,28 @@ def test_advice_fires_once_per_crossing(sizes: list[int]) -> None:
     fired, due = False, []
     for tokens in sizes:
         found = advice(tokens, fired)
-        fired = found.fired
-        due.append(found.due)
+        fired = found.advice_fired
+        due.append(is_due(found))
     assert [size >= 650 > before for before, size in zip([0, *sizes], sizes, strict=False)] == due
 
 
-def test_R170_threshold_is_configurable() -> None:
-    """Another ratio, another reserve and another window each move the threshold."""
-    assert advice(600, compact_at=0.6).due
-    assert not advice(650, compact_at=0.7).due
-    assert reaches(65, Window(200, 99, 1), 0.65)
-    assert not reaches(64, Window(200, 99, 1), 0.65)
-    assert reaches(13, Window(20, 0, 0), 0.65), "0.65 is taken as written, not as the double below it"
+def test_the_threshold_is_taken_as_it_is_written() -> None:
+    """0.65 of 20 is 13, not what the double below 0.65 makes of it, and another ratio moves it."""
+    request = PlanRequest("toy", CurrentRequest(text="And now?"), turns=TURNS)
+    layered = layer(request, recall(request))
+    assert [False, True] == [is_due(advise(request, layered, tokens, 20)) for tokens in (12, 13)]
+    assert is_due(advice(600, compact_at=0.6))
+    assert not is_due(advice(650, compact_at=0.7))
+    assert is_due(advise(request, layered, 0, 0)), "a reserve that eats the window leaves nothing to wait for"
 
 
-def test_a_window_without_room_is_always_above() -> None:
-    """A reserve that eats the window leaves nothing to wait for."""
-    assert reaches(0, Window(100, 100, 1), 0.65)
-
-
-@pytest.mark.parametrize("ratio", [0, -0.1, 1.1, True, None, "0.65", float("nan")])
-def test_a_ratio_is_a_share(ratio: Any) -> None:
-    """What is no share above 0 is refused, overridden or not."""
-    assert None is not compact_at_problem(ratio, overridden=True)
-
-
-def test_a_bundle_stays_in_the_usual_range_unless_overridden() -> None:
-    """X27: 0.60 to 0.70, both ends included; beyond only by name."""
-    assert [None, None, None] == [compact_at_problem(ratio) for ratio in (0.6, 0.65, 0.7)]
-    assert None is not compact_at_problem(0.71)
-    assert None is compact_at_problem(0.9, overridden=True)
-
-
-def test_R171_tail_first_then_summary() -> None:
-    """What is advised never reaches into the tail; where the tail is all there is, nothing is due."""
-    assert ((10, 40),) == advice(650).covers
-    assert (4, 8) == (advice(650).turns, advice(650).messages)
-    assert CompactionAdvice(due=False, fired=False) == advice(650, tail=6)
+def test_what_is_advised_is_what_would_be_frozen() -> None:
+    """The advice of a plan and the compaction plan of the same turns cover the same, and never reach the tail."""
+    for tail in (1, 2, 4, 6):
+        frozen = propose(material(*TURNS), Settings("p1", tail))
+        runs = frozen.runs if isinstance(frozen, CompactionPlan) else ()
+        found = advice(650, tail=tail).compaction
+        assert tuple((run.covers_from, run.covers_to) for run in runs) == (() if found is None else found.covers)
 
 
 def test_R111_granularity_decision_table() -> None:
