@@ -5,7 +5,7 @@ Every step is pure over frozen values; a refusal leaves at once and is sealed li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.encoding.encoder import Encoder
@@ -31,7 +31,7 @@ from planner.steps.splice import FrozenStore
 from planner.steps.sticky import Later, lower
 from planner.steps.window import Resolved, resolve_window
 from planner.values.check import check_frame, check_question
-from planner.values.digest import request_digest
+from planner.values.digest import FieldDigests, request_digest
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
@@ -91,35 +91,43 @@ def run(job: Job) -> Plan | Refusal:
         return refused(job.sealing, signal, counters)
 
 
-def run_view(
-    request: PlanRequest,
-    view: View,
-    encoder: Encoder,
-    stores: Stores | None = None,
-    *,
-    digest_key: bytes | None = None,
-    revoked: frozenset[str] = frozenset(),
-) -> Plan | Refusal:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a view is planned.
+
+    revoked   citation ids that may not be used any more, beside those that claims and dates exclude.
+    digests   digests of a request's fields that outlive one plan.
+    remember  gives the stores for a request that passed its checks, and the view as it is read with them.
+    """
+
+    digest_key: bytes | None = field(default=None, repr=False)
+    revoked: frozenset[str] = frozenset()
+    digests: FieldDigests | None = None
+    remember: Callable[[PlanRequest, View], tuple[Stores, View]] = lambda _, view: (Stores(), view)
+
+
+def run_view(request: PlanRequest, view: View, encoder: Encoder, how: Reading | None = None) -> Plan | Refusal:
     """Answer a request about a conversation that is kept elsewhere: turns, summaries and constraints are the view's.
 
     The answer is the one a request with all of its turns and these summaries gets, ids and receipt. `request` brings
     neither; its conversation, generation and revision are the view's by the caller's care.
-    revoked  citation ids that may not be used any more, beside those that claims and dates exclude.
     """
+    how = how or Reading()
     if view.summaries:
         request = replace(request, summaries=view.summaries)
-    sealing = Sealing(request, None, None, digest_key)
+    sealing = Sealing(request, None, None, how.digest_key)
     try:
         check_frame(request)
-        check_question(request, *asked_turns(request, view))
         check_supported(request)
-        digest = request_digest(request, view.chain.hex())
-        request, admission = admission_of(request, (view.turns[index] for index in view.citing), revoked)
-        sealing = Sealing(request, encoder.bundle.manifest, digest, digest_key, admission)
+        check_question(request, *asked_turns(request, view))
+        digest = request_digest(request, view.chain.hex(), how.digests)
+        request, admission = admission_of(request, (view.turns[index] for index in view.citing), how.revoked)
+        sealing = Sealing(request, encoder.bundle.manifest, digest, how.digest_key, admission)
+        stores, view = how.remember(request, view)
         history = recall_view(request, view, revoked=admission.revoked)
     except RefusalSignal as signal:
         return refused(sealing, signal)
-    return run(Job(request, history, encoder, sealing, stores or Stores()))
+    return run(Job(request, history, encoder, sealing, stores))
 
 
 def _plan(job: Job, counters: Counters) -> Plan | Refusal:

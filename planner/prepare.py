@@ -15,21 +15,17 @@ from planner.encoding.encoder import Encoder
 from planner.ledger.ledger import Ledger
 from planner.ledger.parts import CANONICAL_REQUEST, EXCLUSIONS
 from planner.ledger.stored import Active
-from planner.pipeline import Job, Stores, run
-from planner.steps.admit import admission_of
+from planner.pipeline import Reading, Stores, run_view
 from planner.steps.answer import refused
 from planner.steps.hidden import stripped_channels
-from planner.steps.recall import recall_view
 from planner.steps.seal import Sealing
 from planner.steps.splice import FrozenStore
-from planner.values.check import check_frame, check_question
-from planner.values.digest import FieldDigests, canonical, request_digest
+from planner.values.digest import FieldDigests, canonical
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.switches import Switches
 from planner.values.turn import Turn
-from planner.values.unsupported import check_supported
 from planner.values.view import View
 from planner.wire.dump import dump_audit, dump_receipt, dump_request
 
@@ -90,8 +86,7 @@ class LedgerConversation:
         with self._lock:
             active = Active(request.policy_version)
             view = self._ledger.view(self._conversation_id, generation=generation, active=active)
-            if not self._switches.summaries:
-                view = replace(view, summaries=(), stale=())
+            view = self._switched(view)
             request = replace(
                 request, conversation_id=self._conversation_id, generation=view.generation, revision=view.revision
             )
@@ -100,27 +95,26 @@ class LedgerConversation:
                 self._record(replace(request, summaries=()), view, answer)
             return self._tell(answer)
 
+    def _switched(self, view: View) -> View:
+        """Return the view with the summaries that the switches leave."""
+        if not self._switches.summaries:
+            return replace(view, summaries=(), stale=())
+        if self._switches.reuse == "sources":
+            return view
+        # Not stale in the ledger, so no invalidation is recorded: another reader may still use them.
+        left = tuple(one for one in view.summaries if one.source_revision == view.revision)
+        return replace(view, summaries=left)
+
     def _plan(self, request: PlanRequest, view: View, revoked: frozenset[str]) -> Plan | Refusal:
-        try:
-            if request.turns or request.summaries:
-                raise RefusalSignal("invalid-input", "$.turns: a ledger brings its own turns and summaries")
-            check_frame(request)
-            check_supported(request)
-            _check_question(request, view)
-        except RefusalSignal as signal:
+        if request.turns or request.summaries:
+            signal = RefusalSignal("invalid-input", "$.turns: a ledger brings its own turns and summaries")
             return refused(Sealing(request, None, None, self._digest_key), signal)
-        request = replace(request, summaries=view.summaries)
-        manifest = self._encoder.bundle.manifest
-        digest = request_digest(request, view.chain.hex(), self._digests)
-        request, admission = admission_of(request, (view.turns[index] for index in view.citing), revoked)
-        sealing = Sealing(request, manifest, digest, self._digest_key, admission)
+        how = Reading(self._digest_key, revoked, self._digests, self._remembered)
+        return run_view(request, view, self._encoder, how)
+
+    def _remembered(self, request: PlanRequest, view: View) -> tuple[Stores, View]:
         stores, known = self._stores_for(request)
-        view = replace(view, turns=_Watched(view.turns, stores, known))
-        try:
-            history = recall_view(request, view, revoked=admission.revoked)
-        except RefusalSignal as signal:
-            return refused(sealing, signal)
-        return run(Job(request, history, self._encoder, sealing, stores))
+        return stores, replace(view, turns=_Watched(view.turns, stores, known))
 
     def _record(self, request: PlanRequest, view: View, answer: Plan | Refusal) -> None:
         receipt = answer.receipt
@@ -150,18 +144,6 @@ class LedgerConversation:
                 self._stores.clear()
             self._stores[key] = (Stores(frozen=FrozenStore()), {})
         return self._stores[key]
-
-
-def _check_question(request: PlanRequest, view: View) -> None:
-    opened = [view.turns[index] for index in view.pinned if view.turns[index].state == "open"]
-    wanted = request.request.turn_id
-    named = next((turn for turn in opened if turn.id == wanted), None)
-    if named is None and wanted is not None:
-        find = getattr(view.turns, "index_of", None)
-        place = find(wanted) if find is not None else None
-        named = None if place is None else view.turns[place]
-    asked = [turn for turn in opened if turn.messages]
-    check_question(request, named, max(asked, key=lambda turn: turn.sequence, default=None))
 
 
 class _Watched(Sequence[Turn]):

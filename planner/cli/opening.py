@@ -53,7 +53,7 @@ def switches(off: tuple[str, ...]) -> Switches:
     """Return the switches of `--off` (R212)."""
     from planner.values.switches import Switches
 
-    return Switches(**dict.fromkeys(off, False))
+    return Switches(store="store" not in off, model="model" not in off, status="status" not in off)
 
 
 @contextmanager

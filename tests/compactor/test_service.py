@@ -231,6 +231,18 @@ def test_R212_steps_revert_independently(ledger: Ledger, off: str) -> None:
     assert kept_summaries(plan(ledger, request(TIGHT), record=False))
 
 
+def test_the_conservative_mode_uses_a_summary_only_while_nothing_changed(ledger: Ledger) -> None:
+    """By name any revision takes a summary out of use, an append too; by default it stands (R117, R120)."""
+    fill(ledger, 8)
+    compactor(ledger).run(Script())
+    strict = toy_chat(ledger, Switches(reuse="any_revision"))
+    assert kept_summaries(strict.plan(request(TIGHT), record=False))
+    fill(ledger, 1, start=8)
+    assert [] == kept_summaries(strict.plan(request(3_000), record=False))
+    assert kept_summaries(plan(ledger, request(3_000), record=False))
+    assert () == ledger.invalidations(CHAT)
+
+
 def toy_chat(ledger: Ledger, switches: Switches) -> Any:
     """Return the ledger's conversation with some parts off."""
     from tests.compactor.support import toy

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.pipeline import run_view
+from planner.pipeline import Reading, run_view
 from planner.steps.recall import recall
 from planner.values.plan import Plan, Refusal
 from planner.values.request import Options, SectionBounds, Sections
@@ -203,7 +203,7 @@ def test_a_revoked_citation_makes_a_summary_stale() -> None:
     assert ["s1"] == [one.id for one in recall(request).summaries]
     revoked = recall(request, revoked=frozenset({"c7"}))
     assert () == revoked.summaries
-    answer = run_view(replace(request, turns=()), view_of(request), toy().encoder(), revoked=frozenset({"c7"}))
+    answer = run_view(replace(request, turns=()), view_of(request), toy().encoder(), Reading(revoked=frozenset({"c7"})))
     assert isinstance(answer, Plan), answer
     found = [(use.fate, use.cause, use.ids) for use in (*revoked.unused, *answer.receipt.summaries)]
     assert [("stale-source", "citation_revoked", ())] * 2 == found
