@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Active, Checked
@@ -29,20 +26,6 @@ from tests.ledger.summary_support import (
     turns_of,
 )
 from tests.ledger.support import fault
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the ledger of a test is."""
-    return tmp_path / "ledger"
-
-
-@pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    """A ledger with five completed turns."""
-    with Ledger.open(path) as opened:
-        fill(opened, 1, 2, 3, 4, 5)
-        yield opened
 
 
 def adoptions(path: Path) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -37,20 +36,6 @@ from tests.ledger.summary_support import (
     turns_of,
 )
 from tests.ledger.support import fault
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the ledger of a test is."""
-    return tmp_path / "ledger"
-
-
-@pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    """A ledger with five completed turns."""
-    with Ledger.open(path) as opened:
-        fill(opened, 1, 2, 3, 4, 5)
-        yield opened
 
 
 def accepted(ledger: Ledger, summary_id: str, first: int, last: int, **fields: Any) -> SummaryRecord:

@@ -31,12 +31,6 @@ CANARY = "CANARY-plum-orbit"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the ledger of a test is."""
-    return tmp_path / "ledger"
-
-
-@pytest.fixture
 def ledger(path: Path) -> Iterator[Ledger]:
     """A ledger with five turns and summaries of every kind: current, replaced, stale, late, of a branch."""
     with Ledger.open(path) as opened:
