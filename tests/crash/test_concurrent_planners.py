@@ -120,15 +120,15 @@ def test_each_plan_is_the_sequential_plan_of_its_revision(tmp_path: Path) -> Non
 
 def test_a_plan_that_depends_on_its_process_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug of P7: a digest with the process in it."""
-    from planner import prepare
+    from planner import pipeline
 
-    digest_of = prepare.request_digest
+    digest_of = pipeline.request_digest
     parent = os.getpid()
 
     def tainted(*args: Any) -> str:
         return digest_of(*args) if os.getpid() == parent else digest(digest_of(*args).encode())
 
-    monkeypatch.setattr(prepare, "request_digest", tainted)
+    monkeypatch.setattr(pipeline, "request_digest", tainted)
     with pytest.raises(AssertionError):
         concurrent(tmp_path / "ledger")
 
