@@ -82,9 +82,12 @@ def frame(turns: tuple[Turn, ...], **fields: Any) -> SummaryFrame:
     })  # fmt: skip
 
 
-def record(covered: tuple[Turn, ...], **fields: Any) -> SummaryRecord:
-    """Return a sound summary of a whole interval, as the accept step would leave it."""
-    run = run_of(covered, live(covered))
+def record(covered: tuple[Turn, ...], whole: tuple[Turn, ...] | None = None, **fields: Any) -> SummaryRecord:
+    """Return a sound summary of a whole interval, as the accept step would leave it.
+
+    whole  the conversation, where turns beside the covered ones withdraw a constraint; the interval alone otherwise.
+    """
+    run = run_of(covered, live(whole or covered))
     texts = {mark.constraint_id: mark.text or "" for entry in covered for mark in entry.must_preserve}
     statuses = {item.id: item.status for entry in covered for item in entry.open_items}
     state = SummaryState(

@@ -67,7 +67,8 @@ def test_every_planned_run_makes_a_summary_that_stands(turns: tuple[Turn, ...], 
         inside = tuple(entry for entry in turns if run.covers_from <= entry.sequence <= run.covers_to)
         shuffled = list(turns)
         chance.shuffle(shuffled)
-        subject = replace(record(inside), required_constraint_ids=run.required_constraint_ids)
+        subject = record(inside, turns)
+        assert run.required_constraint_ids == subject.required_constraint_ids
         assert None is summary_problem(subject, shuffled, frame(turns))
 
 
