@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
 from planner import __version__
+from planner.cli.lazy import LazyGroup
 
 COMMANDS = {
     "plan": "Plan one call: which token ids go to the model, what was left out and why.",
@@ -51,34 +51,18 @@ class _SystemProblem(Exception):  # noqa: N818
         self.error = error
 
 
-class LazyGroup(click.Group):
-    """A group whose commands live in `planner/cli/<name>.py` under the name `command`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command; None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(f"planner.cli.{cmd_name}").command
-        return found
+class MainGroup(LazyGroup):
+    """The command line itself; what the system refuses is reported by us."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what the system refuses is reported by us."""
+        """Run the command; an OSError leaves as one of ours."""
         try:
             return super().invoke(ctx)
         except OSError as error:
             raise _SystemProblem(error) from None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of commands from the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
-
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=MainGroup, table=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="planner", message="%(prog)s %(version)s")
 def group() -> None:
     """Exactly which token ids go to the model, what was left out and why.

@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from planner.cli import bundle as bundle_commands
 from planner.cli.main import COMMANDS, group
 from tests.tidy.sources import ROOT
 
@@ -65,8 +66,11 @@ def test_every_command_teaches() -> None:
 
 def test_the_list_of_commands_says_what_the_commands_say() -> None:
     """The table that --help prints without importing a command repeats the first line of its help."""
-    for name, sentence in COMMANDS.items():
-        command = group.get_command(click.Context(group), name)
+    bundle = group.get_command(click.Context(group), "bundle")
+    assert isinstance(bundle, click.Group)
+    rows = [(group, *row) for row in COMMANDS.items()] + [(bundle, *row) for row in bundle_commands.COMMANDS.items()]
+    for owner, name, sentence in rows:
+        command = owner.get_command(click.Context(owner), name)
         assert command is not None
         first = (command.help or "").split("\n\n")[0].replace("\n", " ").strip()
         assert sentence == first

@@ -1,0 +1,41 @@
+"""`planner bundle show`: a bundle's manifest and measured template profile."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.asking import BUNDLE_HELP, open_named
+from planner.values.reasons import PlannerFault
+
+if TYPE_CHECKING:
+    from planner.bundles.bundle import FolderBundle
+
+
+@click.command("show", help=f"Show a bundle's manifest and measured template profile.\n\n{BUNDLE_HELP}")
+@click.argument("ref", metavar="ID|PATH")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def command(ref: str, as_json: bool) -> int:
+    """Show a bundle's manifest and measured template profile."""
+    bundle = open_named(ref)
+    described = _describe(bundle)
+    if as_json:
+        click.echo(json.dumps(described, indent=1, sort_keys=True))
+        return 0
+    from planner.cli.draw_bundle import draw_bundle
+
+    draw_bundle(described)
+    return 0
+
+
+def _describe(bundle: FolderBundle) -> dict[str, Any]:
+    profile: dict[str, Any] | None = None
+    try:
+        profile = asdict(bundle.profile)
+    except PlannerFault as fault:
+        if fault.code != "bundle_has_no_template":
+            raise
+    return {"manifest": asdict(bundle.manifest), "textTokens": list(bundle.text_tokens), "profile": profile}
