@@ -151,6 +151,21 @@ def _frame(ledger: Ledger, conversation: str, name: str | None) -> Frame:
     return read_frame(data, None if name == STDIO else Path(name).resolve().parent)
 
 
+def stored_request(ledger: Ledger, conversation: str, name: str | None) -> PlanRequest:
+    """Return a ledger's conversation as one request that holds its turns and summaries; nothing is written.
+
+    Raises what reading and opening raise, PlannerFault `conversation_not_found`.
+    """
+    from planner.ledger.stored import Active
+
+    request = _frame(ledger, conversation, name).request
+    view = ledger.view(conversation, active=Active(request.policy_version))
+    return replace(
+        request, conversation_id=conversation, generation=view.generation, revision=view.revision,
+        turns=tuple(view.turns), summaries=view.summaries,
+    )  # fmt: skip
+
+
 def plan_chat(name: str, tools: str | None, overrides: Overrides) -> Plan | Refusal:
     """Plan an OpenAI-style chat file. Raises what reading and opening raise."""
     chat = read_chat(name, tools)

@@ -113,6 +113,8 @@ def _faults() -> tuple[Code, ...]:
              "Read the server's own log."),
         Code("runtime_mismatch", "fault", "The runtime counted other tokens than the plan holds.",
              "Use the bundle of the model that the server runs."),
+        Code("plan_file_differs", "fault", "The plan file is not the plan that its request gets.",
+             "Write the plan file again; if it was not edited, check bundle, ledger and window."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
