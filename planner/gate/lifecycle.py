@@ -1,0 +1,186 @@
+"""Lifecycle samples: what the platform does to an app, played on a ledger of its own (R181, R208, X11, X12).
+
+A script writes the sample's turns into a fresh ledger, lets things happen and plans from it. Killing is dropping
+every handle without closing; what a plan must still hold is then judged like any other answer.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from planner.encoding.encoder import Encoder
+from planner.ledger.ledger import Ledger
+from planner.prepare import LedgerConversation
+from planner.values.bundle import Bundle
+from planner.values.gate import Event, Expectation, Reason, Sample
+from planner.values.plan import Plan, Refusal
+from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.request import PlanRequest
+from planner.values.turn import Message, Turn
+
+CONVERSATION = "c1"
+
+
+class Stage(Protocol):
+    """The bundle a script begins with."""
+
+    @property
+    def bundle(self) -> Bundle:
+        """Its files."""
+
+    @property
+    def others(self) -> Mapping[str, Bundle]:
+        """Bundles a script may switch to, by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One plan of a script: what was asked as a whole, the answer, what is demanded of it, and the bundle then."""
+
+    request: PlanRequest
+    answer: Plan | Refusal
+    expect: Expectation
+    bundle: Bundle
+
+
+@dataclass(slots=True)
+class _Scene:
+    path: str
+    request: PlanRequest
+    bundle: Bundle
+    others: Mapping[str, Bundle]
+    ledger: Ledger
+    expect: Expectation
+    generation: int = 1
+    played: list[Played] = field(default_factory=list)
+    broken: list[Reason] = field(default_factory=list)
+
+
+def play(sample: Sample, request: PlanRequest, stage: Stage) -> tuple[list[Played], list[Reason]]:
+    """Play a sample's script; returns every plan of it, and the steps that ended otherwise than they must.
+
+    Event kinds: `kill`, `rotate`, `background`, `restore`, `switch_bundle` {to}, `branch` {at}, `resend` {turn},
+    `edit` {message, text}, `withdraw` {turn}, `cancel` {turn}, `generation` {is}, `plan` {..Expectation},
+    `late_answer` {generation}: an answer of another generation comes back and must be refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="planner-gate-") as folder:
+        path = f"{folder}/chat.db"
+        ledger = Ledger.open(path)
+        _write(ledger, request.turns)
+        asked = replace(request, turns=(), summaries=(), conversation_id=None)
+        scene = _Scene(path, asked, stage.bundle, stage.others, ledger, sample.expect)
+        scene.generation = ledger.head(CONVERSATION).generation
+        try:
+            for step, event in enumerate(sample.events):
+                _step(scene, event, f"event {step} {event.kind}")
+        finally:
+            scene.ledger.close()
+    return scene.played, scene.broken
+
+
+def _write(ledger: Ledger, turns: tuple[Turn, ...]) -> None:
+    for turn in sorted(turns, key=lambda turn: turn.sequence):
+        ledger.append(
+            CONVERSATION, turn.id, turn.messages, state=turn.state, must_preserve=turn.must_preserve,
+            supersedes=turn.supersedes, open_items=turn.open_items,
+        )  # fmt: skip
+
+
+def _step(scene: _Scene, event: Event, name: str) -> None:
+    try:
+        _ACTIONS[event.kind](scene, event, name)
+    except (PlannerFault, RefusalSignal, KeyError):
+        scene.broken.append(Reason("lifecycle_broken", name))
+
+
+def _plan(scene: _Scene, event: Event, name: str) -> None:
+    expect = replace(scene.expect, **event.fields) if event.fields else scene.expect
+    chat = LedgerConversation(scene.ledger, CONVERSATION, _encoder(scene.bundle))
+    asked = replace(scene.request, model_bundle_id=scene.bundle.manifest.id)
+    answer = chat.plan(asked)
+    view = scene.ledger.view(CONVERSATION)
+    whole = replace(asked, turns=tuple(view.turns), summaries=view.summaries, generation=view.generation)
+    scene.played.append(Played(whole, answer, expect, scene.bundle))
+    if answer.receipt.generation != scene.generation:
+        scene.broken.append(Reason("lifecycle_broken", name))
+
+
+def _encoder(bundle: Bundle) -> Encoder:
+    encoder = Encoder(bundle)
+    encoder.splicing = False  # the text of the prompt is compared with its ids
+    return encoder
+
+
+def _reopen(scene: _Scene, event: Event, name: str) -> None:
+    """Open the same file again; the generation must be the one from before (X12)."""
+    if event.kind != "kill":
+        scene.ledger.close()
+    scene.ledger = Ledger.open(scene.path)
+    if scene.ledger.head(CONVERSATION).generation != scene.generation:
+        scene.broken.append(Reason("lifecycle_broken", name))
+
+
+def _switch_bundle(scene: _Scene, event: Event, _: str) -> None:
+    scene.bundle = scene.others[event.fields["to"]]
+
+
+def _branch(scene: _Scene, event: Event, name: str) -> None:
+    scene.ledger.branch(CONVERSATION, f"b{len(scene.played)}", at_turn_id=event.fields["at"])
+    _moved(scene, scene.ledger.switch(CONVERSATION, f"b{len(scene.played)}"), name)
+
+
+def _resend(scene: _Scene, event: Event, name: str) -> None:
+    _moved(scene, scene.ledger.resend(CONVERSATION, event.fields["turn"]), name)
+
+
+def _moved(scene: _Scene, generation: int, name: str) -> None:
+    """A page switch, a branch and a resend begin a new generation (R54)."""
+    if generation <= scene.generation:
+        scene.broken.append(Reason("lifecycle_broken", name))
+    scene.generation = generation
+
+
+def _edit(scene: _Scene, event: Event, _: str) -> None:
+    name = event.fields["message"]
+    found = next(m for turn in scene.ledger.turns(CONVERSATION) for m in turn.messages if m.id == name)
+    scene.ledger.edit(CONVERSATION, name, replace(found, text=event.fields["text"]))
+
+
+def _withdraw(scene: _Scene, event: Event, _: str) -> None:
+    scene.ledger.withdraw(CONVERSATION, event.fields["turn"])
+
+
+def _cancel(scene: _Scene, event: Event, _: str) -> None:
+    scene.ledger.cancel(CONVERSATION, event.fields["turn"])
+
+
+def _late_answer(scene: _Scene, event: Event, name: str) -> None:
+    """What was begun under an older generation may not be written any more (R53)."""
+    late = Message("assistant", "late", "Too late.")
+    try:
+        scene.ledger.append(CONVERSATION, "late", (late,), generation=event.fields["generation"])
+    except PlannerFault as fault:
+        if fault.code == "stale_generation":
+            return
+    scene.broken.append(Reason("lifecycle_broken", name))
+
+
+_ACTIONS: Mapping[str, Callable[[_Scene, Event, str], None]] = {
+    "plan": _plan,
+    "kill": _reopen,
+    "rotate": _reopen,
+    "background": _reopen,
+    "restore": _reopen,
+    "switch_bundle": _switch_bundle,
+    "branch": _branch,
+    "resend": _resend,
+    "edit": _edit,
+    "withdraw": _withdraw,
+    "cancel": _cancel,
+    "late_answer": _late_answer,
+}
+EVENT_KINDS = frozenset(_ACTIONS)
+"""What a script may hold."""

@@ -1,0 +1,84 @@
+"""From cells to a verdict over one candidate: any loss blocks, and so does what was not run (R190..R196, R209)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from planner.values.candidate import Candidate, Evidence, MatrixCell
+from planner.values.gate import FAMILIES, CellResult, Coverage, GateResult, Reason
+
+CLAIM = (
+    "Structure and token budget only. This proves neither that a summary is complete nor that a model obeys, and it "
+    "authorises nothing: the tool gateway checks every call itself."
+)
+"""Printed with every verdict (R178, R179, R196)."""
+
+
+class Tally:
+    """The running verdict: cells come one by one and are not kept, so a million of them need no memory."""
+
+    def __init__(self, candidate: Candidate, bundles: Sequence[tuple[str, str]]) -> None:
+        """Begin; `bundles` are (id, digest) of what is run."""
+        self._candidate = candidate
+        self._bundles = bundles
+        self._families: Counter[tuple[str, str]] = Counter()
+        self._samples: Counter[str] = Counter()
+        self._tiers: set[str] = set()
+        self._codes: dict[Reason, None] = {}
+        self.cells = self.blocked = self.reused = 0
+
+    def add(self, result: CellResult, *, reused: bool = False) -> None:
+        """Count one cell."""
+        self.cells += 1
+        self.reused += reused
+        self._tiers.add(result.tier)
+        self._families[result.family, result.bundle_id] += 1
+        self._samples[result.family] += 1
+        if result.verdict == "block":
+            self.blocked += 1
+            for reason in result.reasons:
+                self._codes[Reason(reason.code, f"{result.sample_id} on {result.bundle_id}: {reason.id}")] = None
+
+    def result(
+        self,
+        *,
+        receipts: Iterable[Reason] = (),
+        matrix: Sequence[MatrixCell] = (),
+        evidence: tuple[Evidence, ...] = (),
+    ) -> GateResult:
+        """Close: what is missing blocks like what failed (R191, R194).
+
+        receipts  what is wrong with the device receipts that were handed in.
+        matrix    the cells the app is meant for; what is not measured is listed (R209).
+        """
+        reasons = [*self._codes, *receipts, *self._missing()]
+        uncovered = tuple(cell for cell in matrix if cell.status != "measured")
+        return GateResult(
+            candidate_id=self._candidate.candidate_id,
+            verdict="block" if reasons else "pass",
+            reasons=tuple(dict.fromkeys(reasons)),
+            cells=self.cells,
+            blocked=self.blocked,
+            reused=self.reused,
+            coverage=Coverage(
+                {family: self._samples[family] for family in FAMILIES},
+                tuple(bundle_id for bundle_id, _ in self._bundles),
+                tuple(sorted(self._tiers)),
+                uncovered,
+            ),
+            evidence=evidence,
+            claim=CLAIM,
+        )
+
+    def _missing(self) -> list[Reason]:
+        if not self.cells:
+            return [Reason("nothing_run")]
+        found = [
+            Reason("family_missing", f"{family} on {bundle_id}")
+            for bundle_id, _ in self._bundles
+            for family in FAMILIES
+            if not self._families[family, bundle_id]
+        ]
+        wanted, run = set(self._candidate.bundle_digests), {digest for _, digest in self._bundles}
+        return found + [Reason("bundle_missing", digest) for digest in sorted(wanted ^ run)]
