@@ -12,12 +12,14 @@ Examples:
   planner bundle show qwen3-0.6b --json     with the render before and after each normalisation
   planner bundle check ./my-model
   planner bundle show ./model.gguf
+  planner bundle profile ./my-model
 """
 
 COMMANDS = {
     "list": "List the bundles that can be named by id, and whether their files are here.",
     "show": "Show a bundle's manifest and measured template profile.",
     "check": "Check a bundle's files, tokenizer and template.",
+    "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
 }
 """Name to short help; a test compares it with the commands."""
 
