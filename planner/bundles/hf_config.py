@@ -14,6 +14,7 @@ from planner.bundles.files import (
     parse_object,
     parse_text,
 )
+from planner.bundles.geometry_config import geometry_of_config
 from planner.values.bundle import KvGeometry
 from planner.values.reasons import PlannerFault
 
@@ -48,8 +49,10 @@ def read_config(files: FolderFiles, present: frozenset[str], entry: str = "defau
     """
     stated = parse_object(files.read(CONFIG, MAX_CONFIG_BYTES), CONFIG) if CONFIG in present else {}
     contexts = [_context(stated)]
+    kv = None
     if MODEL_CONFIG in present:
         model = parse_object(files.read(MODEL_CONFIG, MAX_CONFIG_BYTES), MODEL_CONFIG)
+        kv = geometry_of_config(model)
         inner = model.get("text_config")
         contexts += [_context(model), _context(inner if isinstance(inner, dict) else {})]
     known = [value for value in contexts if value is not None]
@@ -65,6 +68,7 @@ def read_config(files: FolderFiles, present: frozenset[str], entry: str = "defau
         context_tokens=min(known) if known else None,
         template=template,
         template_entry=used,
+        kv=kv,
         warnings=warnings,
     )
 

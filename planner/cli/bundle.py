@@ -13,6 +13,7 @@ Examples:
   planner bundle check ./my-model
   planner bundle show ./model.gguf
   planner bundle profile ./my-model
+  planner bundle fit qwen3-0.6b --ram 1GiB --device 130 --cache q8_0
 """
 
 COMMANDS = {
@@ -20,6 +21,7 @@ COMMANDS = {
     "show": "Show a bundle's manifest and measured template profile.",
     "check": "Check a bundle's files, tokenizer and template.",
     "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
+    "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",
 }
 """Name to short help; a test compares it with the commands."""
 

@@ -101,6 +101,8 @@ def _faults() -> tuple[Code, ...]:
              "Complete the folder; the detail names the file."),
         Code("format_not_supported", "fault", "The format is known but not built in this version.",
              "Use a Hugging Face folder of the same model."),
+        Code("geometry_unknown", "fault", "The bundle's files do not say what the model keeps per token.",
+             "Name the GGUF file, put config.json into the folder, or state kv in the manifest."),
         Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),
         Code("file_not_readable", "fault", "A file is absent or cannot be read or written.",
              "Check the path and its rights."),

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from planner.values.account import Account, wire_field
+from planner.values.device import DeviceProfile
 from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
 from planner.values.policy_file import Caps, Finding, FixedCost, PolicyFile
@@ -52,6 +53,8 @@ ANSWER_CLASSES: tuple[type, ...] = (
     SummaryUse, Dispute, FormUse, PlanFile, PlanFileItem,
 )  # fmt: skip
 POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
+FILE_CLASSES: tuple[type, ...] = (DeviceProfile,)
+"""Small files a command reads beside a request."""
 CHAT_NAMES = frozenset({
     "role", "content", "type", "text", "name", "tool_calls", "tool_call_id", "function", "arguments",
     "description", "parameters", "reasoning_content", "reasoning", "thinking", "messages", "tools",
@@ -91,6 +94,8 @@ def wire_fields(owner: Any) -> tuple[WireField, ...]:
 
 
 KNOWN_NAMES: frozenset[str] = CHAT_NAMES | {
-    one.alias for owner in (*REQUEST_CLASSES, *ANSWER_CLASSES, *POLICY_CLASSES) for one in wire_fields(owner)
+    one.alias
+    for owner in (*REQUEST_CLASSES, *ANSWER_CLASSES, *POLICY_CLASSES, *FILE_CLASSES)
+    for one in wire_fields(owner)
 }
 """Keys a message may show. Any other key is the input's own word and is written as `*`."""

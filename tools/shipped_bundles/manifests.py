@@ -14,6 +14,7 @@ import base64
 import hashlib
 import importlib.metadata
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,13 +122,27 @@ def mistral_nemo() -> dict[str, Any]:
         "rewrites": ["rstrip_assistant_spaces", "arguments_object", "results_json"],
         "controlTokens": [control_row(number, text) for number, text in enumerate(specials)],
         "notes": [],
+        # As the model's publisher states them: 40 layers, 8 kv heads, head size 128.
+        "kv": plain_cache(layers=40, kv_heads=8, length=128),
     }
 
 
+def plain_cache(layers: int, kv_heads: int, length: int) -> dict[str, Any]:
+    """Return the attention cache of a model whose layers are all alike and see every token."""
+    return {
+        "layers": layers, "kvHeads": [kv_heads] * layers, "keyLength": length, "valueLength": length,
+        "slidingWindow": None, "slidingLayers": None, "slidingKeyLength": length, "slidingValueLength": length,
+        "sharedLayers": 0,
+    }  # fmt: skip
+
+
 def manifest_text(value: dict[str, Any]) -> str:
-    """Return a manifest as JSON for people: indented, but each control token on one line."""
+    """Return a manifest as JSON for people: indented, but each control token and the heads on one line."""
     rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value["controlTokens"])
     text = json.dumps({**value, "controlTokens": []}, ensure_ascii=False, indent=2)
+    if "kv" in value:
+        heads = value["kv"]["kvHeads"]
+        text = re.sub(r"\"kvHeads\": \[[^]]*\]", f'"kvHeads": {json.dumps(heads)}', text)
     return text.replace('"controlTokens": []', f'"controlTokens": [\n    {rows}\n  ]') + "\n"
 
 
