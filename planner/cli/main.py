@@ -21,6 +21,7 @@ COMMANDS = {
     "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
     "explain": "Say what happened to every id of a plan, or what another window would change.",
     "verify": "Check a plan file: its structure, and with the request also tokens, coverage, citations and tools.",
+    "gate": "Pass or block a release: samples, bundles and tiers against one candidate.",
     "whatif": "Say whether a request would fit into other tiers and bundles, and what would go.",
     "policy": "Check policy texts before they are published.",
     "ledger": "Keep conversations: import, export, check, and purge by a recorded run.",

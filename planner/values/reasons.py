@@ -117,6 +117,8 @@ def _faults() -> tuple[Code, ...]:
              "Use the bundle of the model that the server runs."),
         Code("plan_file_differs", "fault", "The plan file is not the plan that its request gets.",
              "Write the plan file again; if it was not edited, check bundle, ledger and window."),
+        Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
+             "Mend what the reasons name; a larger limit clears none of them."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",

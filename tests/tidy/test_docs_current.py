@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from planner.cli import bundle as bundle_commands
+from planner.cli import gate as gate_commands
 from planner.cli.main import COMMANDS, group
 from tests.tidy.sources import ROOT
 
@@ -66,9 +67,9 @@ def test_every_command_teaches() -> None:
 
 def test_the_list_of_commands_says_what_the_commands_say() -> None:
     """The table that --help prints without importing a command repeats the first line of its help."""
-    bundle = group.get_command(click.Context(group), "bundle")
-    assert isinstance(bundle, click.Group)
-    rows = [(group, *row) for row in COMMANDS.items()] + [(bundle, *row) for row in bundle_commands.COMMANDS.items()]
+    rows = [(group, *row) for row in COMMANDS.items()]
+    for owned in (bundle_commands, gate_commands):
+        rows += [(owned.command, *row) for row in owned.COMMANDS.items()]
     for owner, name, sentence in rows:
         command = owner.get_command(click.Context(owner), name)
         assert command is not None

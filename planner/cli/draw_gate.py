@@ -1,0 +1,27 @@
+"""The verdict of a gate on a terminal."""
+
+from __future__ import annotations
+
+from planner.cli.draw import rows, say
+from planner.values.gate import GateResult
+
+MOST_REASONS = 40
+
+
+def draw_gate(result: GateResult) -> None:
+    """Draw what was run, what blocks and why, what is not covered and not evidenced, and what a pass means."""
+    say(f"{result.verdict}  candidate {result.candidate_id[:16]}")
+    coverage = result.coverage
+    rows(("family", "cells"), [(name, str(count)) for name, count in coverage.families.items()], right=(1,))
+    say(f"bundles  {', '.join(coverage.bundles)}    tiers  {', '.join(coverage.tiers)}")
+    say(f"cells    {result.cells:,} run, {result.reused:,} of them taken from before, {result.blocked:,} blocked")
+    if result.reasons:
+        shown = [(reason.code, reason.id) for reason in result.reasons[:MOST_REASONS]]
+        rows(("blocks", "where"), shown)
+        if len(result.reasons) > MOST_REASONS:
+            say(f"and {len(result.reasons) - MOST_REASONS} more; --json prints all")
+    for cell in coverage.uncovered:
+        say(f"{cell.status}  {cell.os} {cell.abi} {cell.vendor} {cell.runtime} {cell.runtime_version}")
+    for part in result.evidence:
+        say(f"{part.name}  {part.detail}")
+    say(result.claim)

@@ -1,0 +1,25 @@
+"""`planner gate`: the group of commands of the release gate."""
+
+from __future__ import annotations
+
+import click
+
+from planner.cli.lazy import LazyGroup
+
+EPILOG = """\b
+Examples:
+  planner gate run --candidate candidate.json --samples samples --bundles qwen3-0.6b,reference
+  planner gate run --candidate candidate.json --samples samples --bundles reference --jobs 4 --json
+
+A pass says that structure and budget are right. It proves no model's obedience and authorises nothing.
+"""
+
+COMMANDS = {
+    "run": "Run every sample on every bundle and tier, and pass or block the candidate.",
+}
+"""Name to short help; a test compares it with the commands."""
+
+
+@click.group("gate", cls=LazyGroup, table=COMMANDS, prefix="gate_", epilog=EPILOG)
+def command() -> None:
+    """Pass or block a release: samples, bundles and tiers against one candidate."""

@@ -1,0 +1,116 @@
+"""`planner gate run`: every sample on every bundle and tier, and one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.asking import planner_for
+from planner.cli.failure import REFUSED, complain, usage
+from planner.cli.files import STDIO, write_output
+from planner.cli.opening import as_tree, progress
+from planner.cli.whatif import split
+
+if TYPE_CHECKING:
+    from planner.gate.cells import Cell
+    from planner.gate.engine import Runner
+    from planner.values.gate import CellResult, GateResult
+
+
+@click.command("run")
+@click.option("--candidate", required=True, metavar="CANDIDATE.json", help="What is to be released.")
+@click.option("--samples", required=True, metavar="DIR", help="Folder of samples; every *.json below it is one.")
+@click.option("--bundles", required=True, metavar="A,B,...", help="Bundle ids or paths the candidate ships.")
+@click.option("--tiers", metavar="4k,8k", help="Tiers for samples that name no limit; default: all approved ones.")
+@click.option("--receipts", metavar="DIR", help="Device receipts with their observations.")
+@click.option("--matrix", metavar="MATRIX.json", help="The combinations the app is meant for; lists what is uncovered.")
+@click.option("--results", metavar="OUT.jsonl", help="Write one JSON line per cell.")
+@click.option("--earlier", metavar="OLD.jsonl", help="Take unchanged cells from the results of an earlier run.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes to run cells in.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def command(**given: str | int | None) -> int:
+    """Run every sample on every bundle and tier, and pass or block the candidate.
+
+    Exit 0 where it passes, exit 2 with one line where anything blocks. Nothing is sent anywhere.
+    """
+    result = _run(given)
+    if given["as_json"]:
+        import json
+
+        write_output(STDIO, json.dumps(as_tree(result), indent=1).encode() + b"\n")
+    else:
+        from planner.cli.draw_gate import draw_gate
+
+        draw_gate(result)
+    if result.verdict == "block":
+        first = result.reasons[0]
+        more = f" and {len(result.reasons) - 1} more" if len(result.reasons) > 1 else ""
+        complain("release_blocked", f"{first.code}: {first.id}{more}")
+        return REFUSED
+    return 0
+
+
+def _run(given: dict[str, str | int | None]) -> GateResult:
+    from planner.gate.cells import cells_of
+    from planner.gate.earlier import read_results, result_line, with_earlier
+    from planner.gate.reading import read_candidate, read_matrix, read_samples
+    from planner.gate.receipts import check_receipts
+    from planner.gate.verdict import Tally
+
+    candidate = read_candidate(Path(str(given["candidate"])))
+    samples = list(read_samples(_folder(given["samples"])))
+    refs = split("--bundles", str(given["bundles"]))
+    planners = [planner_for(ref) for ref in refs]
+    manifests = [one.encoder().bundle.manifest for one in planners]
+    bundles = [(manifest.id, manifest.digest) for manifest in manifests]
+    approved = dict.fromkeys(tier.id for manifest in manifests for tier in manifest.tiers)
+    tiers = split("--tiers", _text(given["tiers"])) or list(approved)
+    earlier = read_results(Path(str(given["earlier"]))) if given["earlier"] else {}
+    tally = Tally(candidate, bundles)
+    lines: list[bytes] = []
+    with progress("cells", None) as move:
+        cells = cells_of(samples, bundles, tiers, candidate)
+        for result, reused in with_earlier(cells, earlier, _engine(refs, int(given["jobs"] or 1))):
+            tally.add(result, reused=reused)
+            if given["results"]:
+                lines.append(result_line(result))
+            move(tally.cells)
+    if given["results"]:
+        write_output(str(given["results"]), b"".join(lines))
+    receipts = check_receipts(_folder(given["receipts"]), candidate)[1] if given["receipts"] else []
+    matrix = read_matrix(Path(str(given["matrix"]))) if given["matrix"] else ()
+    return tally.result(receipts=receipts, matrix=matrix)
+
+
+def _engine(refs: list[str], jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
+    from planner.gate.engine import run_here, run_in_processes
+
+    opener = partial(open_subjects, tuple(refs))
+    if jobs == 1:
+        return lambda cells: run_here(cells, opener)
+    return lambda cells: run_in_processes(cells, opener, jobs)
+
+
+def open_subjects(refs: tuple[str, ...]) -> Runner:
+    """Open the bundles of a run, in whichever process cells are run."""
+    from planner.gate.cells import Subject, run_cell
+
+    planners = [planner_for(ref) for ref in refs]
+    bundles = {one.bundle_id: one.encoder().bundle for one in planners}
+    subjects = {one.bundle_id: Subject(one.bundle_id, bundles[one.bundle_id], one.plan, bundles) for one in planners}
+    return lambda cell: run_cell(cell, subjects[cell.bundle_id])
+
+
+def _folder(name: str | int | None) -> Path:
+    path = Path(str(name))
+    if not path.is_dir():
+        raise usage("--samples and --receipts each name a folder")
+    return path
+
+
+def _text(value: str | int | None) -> str | None:
+    return None if value is None else str(value)

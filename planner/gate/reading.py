@@ -1,0 +1,72 @@
+"""The input files of the gate: candidate, samples, matrix. A fault names the file and the path, never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from planner.gate.lifecycle import EVENT_KINDS
+from planner.values.candidate import Candidate, MatrixCell
+from planner.values.check import check_request
+from planner.values.field_rules import invalid
+from planner.values.gate import Sample
+from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.strict_json import REQUEST_BOUNDS, load_strict
+from planner.wire.parse import parse_record
+
+_T = TypeVar("_T")
+
+
+def read_candidate(path: Path) -> Candidate:
+    """Read a candidate. Raises RefusalSignal invalid-input, PlannerFault file_not_readable."""
+    return _read(Candidate, path, path.name)
+
+
+def read_samples(folder: Path) -> Iterator[Sample]:
+    """Read every `*.json` below a folder, by path, one at a time.
+
+    Raises RefusalSignal invalid-input for a file that is no sample, breaks a rule of requests or has an id twice,
+    PlannerFault file_not_readable.
+    """
+    seen: set[str] = set()
+    for path in sorted(folder.rglob("*.json")):
+        name = path.relative_to(folder).as_posix()
+        sample = _read(Sample, path, name)
+        if sample.id in seen:
+            invalid(name, "has the id of another sample")
+        seen.add(sample.id)
+        for event in sample.events:
+            if event.kind not in EVENT_KINDS:
+                invalid(name, "has an event of an unknown kind")
+        try:
+            check_request(sample.request)
+        except RefusalSignal as signal:
+            raise RefusalSignal(signal.reason, f"{name}: {signal.detail}") from None
+        yield sample
+
+
+def read_matrix(path: Path) -> tuple[MatrixCell, ...]:
+    """Read a list of matrix cells (X59). Raises as `read_candidate` does."""
+    tree = load_strict(_bytes(path, path.name))
+    if not isinstance(tree, list):
+        invalid(path.name, "must be a list of cells")
+    from planner.values.digest import canonical
+
+    return tuple(parse_record(MatrixCell, canonical(entry)) for entry in tree)
+
+
+def _read(kind: type[_T], path: Path, name: str) -> _T:
+    try:
+        return parse_record(kind, _bytes(path, name))
+    except RefusalSignal as signal:
+        raise RefusalSignal(signal.reason, f"{name}: {signal.detail}") from None
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    try:
+        if path.stat().st_size > REQUEST_BOUNDS.total_bytes:
+            invalid(name, "is too large")
+        return path.read_bytes()
+    except OSError:
+        raise PlannerFault("file_not_readable", f"{name} cannot be read") from None

@@ -1,0 +1,61 @@
+"""Device receipts as evidence: of this candidate, this bundle, really executed, and counted as planned (R192..R195).
+
+A file holds `{"receipt": .., "observation": ..}` as `Planner.observe` gives them; anything less proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.values.candidate import Candidate
+from planner.values.gate import Reason
+from planner.values.reasons import RefusalSignal
+from planner.values.receipt import Receipt
+from planner.values.strict_json import Bounds, load_strict
+from planner.wire.parse import parse_receipt
+
+_BOUNDS = Bounds(total_bytes=16 * 1024 * 1024, field_bytes=1024 * 1024, list_items=1_000_000)
+
+
+def check_receipts(folder: Path, candidate: Candidate) -> tuple[int, list[Reason]]:
+    """Return how many receipts may count as evidence, and what is wrong with the others, by file name."""
+    sound = 0
+    reasons: list[Reason] = []
+    for path in sorted(folder.glob("*.json")):
+        found = list(_check(path, candidate))
+        sound += not found
+        reasons += found
+    return sound, reasons
+
+
+def _check(path: Path, candidate: Candidate) -> Iterator[Reason]:
+    try:
+        tree = load_strict(path.read_bytes(), _BOUNDS)
+        observation, receipt = _parts(tree)
+    except (RefusalSignal, OSError):
+        yield Reason("receipt_unreadable", path.name)
+        return
+    if receipt.candidate_id != candidate.candidate_id:
+        yield Reason("receipt_of_other_candidate", path.name)
+    if receipt.bundle_digest not in candidate.bundle_digests:
+        yield Reason("receipt_of_other_bundle", path.name)
+    if receipt.count_source == "upper_bound":
+        yield Reason("count_not_exact", path.name)
+    if observation.get("planId") != receipt.plan_id or receipt.account is None:
+        yield Reason("receipt_unreadable", path.name)
+    elif observation.get("evidence") != "executed":
+        yield Reason("receipt_simulated", path.name)
+    elif observation.get("verdict") != "exact" or observation.get("reportedTokens") != receipt.account.input_tokens:
+        yield Reason("runtime_count_differs", path.name)
+
+
+def _parts(tree: Any) -> tuple[Mapping[str, Any], Receipt]:
+    if not isinstance(tree, dict) or tree.keys() != {"receipt", "observation"}:
+        raise RefusalSignal("invalid-input", "$: is no receipt with its observation")
+    if not isinstance(tree["observation"], dict):
+        raise RefusalSignal("invalid-input", "$.observation: is no observation")
+    from planner.values.digest import canonical
+
+    return tree["observation"], parse_receipt(canonical(tree["receipt"]))
