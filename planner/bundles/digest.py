@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from planner.values.bundle import Manifest
+from planner.values.bundle import Adapter, Manifest
 
 
 def canonical_json(value: Any) -> bytes:
@@ -37,7 +37,7 @@ def bundle_digest(manifest: Manifest) -> str:
     return sha256_hex(
         canonical_json(
             {
-                "adapter": manifest.adapter,
+                "adapter": _adapter(manifest.adapter),
                 "concessions": sorted(manifest.concessions),
                 "controlTokens": sorted(
                     [token.id, token.text, token.lstrip, token.rstrip] for token in manifest.control_tokens
@@ -54,3 +54,10 @@ def bundle_digest(manifest: Manifest) -> str:
             }
         )
     )
+
+
+def _adapter(adapter: Adapter | None) -> dict[str, Any] | None:
+    if adapter is None:
+        return None
+    files = sorted([entry.path, entry.size_bytes, entry.sha256] for entry in adapter.files)
+    return {"files": files, "scale": float(adapter.scale)}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from planner.bundles.bundle import FolderBundle
-from planner.bundles.files import MAX_TEMPLATE_BYTES, FolderFiles
+from planner.bundles.files import MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.geometry import read_geometry
 from planner.bundles.gguf_header import MAX_HEADER_BYTES, Header, HeaderShort, parse_header, unsafe
 from planner.bundles.gguf_vocab import GgufVocabulary, read_gguf_vocabulary
@@ -29,16 +29,23 @@ _NONSENSE = 1_000_000_000
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-def open_gguf(path: Path, *, beside: frozenset[str] = frozenset(), cache_dir: Path | None = None) -> FolderBundle:
+CUT_SHORT = "the file ends before its weights do"
+
+
+def open_gguf(
+    path: Path, *, beside: frozenset[str] = frozenset(), outer: str | None = None, cache_dir: Path | None = None
+) -> FolderBundle:
     """Open a GGUF file by its path; a manifest is made for it, named by the file.
 
     beside  names in its folder, where the folder was named and not the file: they are ignored with a warning
+    outer   name of a file beside it whose template replaces those of the file
 
     Raises bundle_path, bundle_unsafe, bundle_incomplete (no tokenizer), format_not_supported naming the
     tokenizer model or splitting rule, tokenizer_failed, template_rejected, template_content_dependent.
     """
     files = FolderFiles(path.parent)
-    loaded, config = load_gguf(files, path.name, cache_dir=cache_dir)
+    template = None if outer is None else parse_text(files.read(outer, MAX_TEMPLATE_BYTES), outer)
+    loaded, config = load_gguf(files, path.name, outer=template, cache_dir=cache_dir)
     config = replace(config, warnings=(*config.warnings, *ignored_files(beside - {path.name})))
     check_floor(loaded)
     return FolderBundle(
@@ -73,7 +80,7 @@ def load_gguf(
     if vocabulary.adds_eos:
         warnings += ("the file asks for an end token after every prompt; a plan ends where the answer begins",)
     if header.cut_short:
-        warnings += ("the file ends before its weights do",)
+        warnings += (CUT_SHORT,)
     context = header.whole(f"{header.text('general.architecture') or ''}.context_length")
     config = FolderConfig(
         context_tokens=context if context is not None and 0 < context < _NONSENSE else None,
@@ -87,6 +94,11 @@ def load_gguf(
 
 def read_header(files: FolderFiles, name: str) -> Header:
     """Read and parse the header; its bytes become the file's entry. Raises bundle_unsafe, what reading raises."""
+    return read_header_bytes(files, name)[0]
+
+
+def read_header_bytes(files: FolderFiles, name: str) -> tuple[Header, bytes]:
+    """Read and parse the header and return it with its bytes. Raises as `read_header`."""
     found: list[Header] = []
 
     def cut(handle: BinaryIO, size: int) -> bytes:
@@ -102,8 +114,8 @@ def read_header(files: FolderFiles, name: str) -> Header:
                 continue
             return data[: found[0].length]
 
-    files.read_head(name, cut)
-    return found[0]
+    data = files.read_head(name, cut)
+    return found[0], data
 
 
 def _template(header: Header, entry: str) -> tuple[str | None, str | None, tuple[str, ...]]:

@@ -1,8 +1,8 @@
-"""What tokenizer_config.json, config.json and chat_template.jinja of a folder state."""
+"""What tokenizer_config.json, config.json, genai_config.json and chat_template.jinja of a folder state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ CONFIG = "tokenizer_config.json"
 MODEL_CONFIG = "config.json"
 TEMPLATE_FILE = "chat_template.jinja"
 LEGACY_NAMES = "special_tokens_map.json"
+GENAI_CONFIG = "genai_config.json"
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _CONTEXT_KEYS = ("model_max_length", "max_position_embeddings", "max_sequence_length", "n_positions", "n_ctx")
@@ -55,8 +56,13 @@ def read_config(files: FolderFiles, present: frozenset[str], entry: str = "defau
         kv = geometry_of_config(model)
         inner = model.get("text_config")
         contexts += [_context(model), _context(inner if isinstance(inner, dict) else {})]
+    if GENAI_CONFIG in present:
+        genai = parse_object(files.read(GENAI_CONFIG, MAX_CONFIG_BYTES), GENAI_CONFIG).get("model")
+        contexts.append(_context(genai if isinstance(genai, dict) else {}, ("context_length",)))
     known = [value for value in contexts if value is not None]
     template, used, warnings = _template(files, present, stated, entry)
+    if len(set(known)) > 1:
+        warnings += (f"the files state different contexts, {_listed(known)}; the smallest counts",)
     remote = "auto_map" in stated
     if remote:
         warnings += (f"{CONFIG} names code of its own (auto_map), which is not run",)
@@ -114,8 +120,12 @@ def _added(stated: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     }
 
 
-def _context(source: Mapping[str, Any]) -> int | None:
-    values = [source.get(key) for key in _CONTEXT_KEYS]
+def _listed(numbers: list[int]) -> str:
+    return " and ".join(f"{number:,}" for number in sorted(set(numbers)))
+
+
+def _context(source: Mapping[str, Any], keys: Sequence[str] = _CONTEXT_KEYS) -> int | None:
+    values = [source.get(key) for key in keys]
     usable = [value for value in values if type(value) is int and 0 < value < _NONSENSE]
     return min(usable) if usable else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from planner.bundles.digest import bundle_digest, text_digest
 from planner.bundles.files import FolderFiles
 from planner.bundles.hf_config import (
     CONFIG,
+    GENAI_CONFIG,
     LEGACY_NAMES,
     MODEL_CONFIG,
     TEMPLATE_FILE,
@@ -23,7 +25,9 @@ from planner.bundles.registry import Source, choose_format
 from planner.values.bundle import Manifest
 from planner.values.reasons import PlannerFault
 
-_ALWAYS_KNOWN = frozenset({CONFIG, MODEL_CONFIG, TEMPLATE_FILE, LEGACY_NAMES, "bundle.json"})
+CONFIG_FILES = frozenset({CONFIG, MODEL_CONFIG, GENAI_CONFIG, TEMPLATE_FILE, LEGACY_NAMES})
+"""What is read beside the tokenizer's own files."""
+_ALWAYS_KNOWN = CONFIG_FILES | {"bundle.json"}
 
 
 _NOT_OF_AN_ID = re.compile(r"[^A-Za-z0-9._:-]+")
@@ -80,12 +84,14 @@ def check_named_tokens(loaded: Loaded, config: FolderConfig) -> None:
 
 def ignored_files(names: frozenset[str]) -> tuple[str, ...]:
     """Return the warning that names files nothing reads, () where there are none."""
+    return (f"ignored files: {listed_names(names)}",) if names else ()
+
+
+def listed_names(names: Iterable[str]) -> str:
+    """Return names of files for one line: ASCII, at most twelve."""
     rest = sorted(names)
-    if not rest:
-        return ()
     shown = ", ".join(f"{name[:60]!a}"[1:-1] for name in rest[:12])
-    more = f" and {len(rest) - 12} more" if len(rest) > 12 else ""
-    return (f"ignored files: {shown}{more}",)
+    return shown + (f" and {len(rest) - 12} more" if len(rest) > 12 else "")
 
 
 def make_manifest(folder_id: str, files: FolderFiles, bundle: FolderBundle) -> Manifest:

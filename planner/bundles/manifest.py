@@ -24,6 +24,14 @@ from planner.bundles.fields import (
 )
 from planner.bundles.files import MAX_TOKENIZER_BYTES, check_name
 from planner.bundles.geometry import geometry_from_json, geometry_to_json
+from planner.bundles.provenance import (
+    Provenance,
+    combined,
+    dump_adapter,
+    dump_provenance,
+    read_adapter,
+    read_provenance,
+)
 from planner.values.bundle import ControlToken, EncodeMode, FileEntry, Manifest, Tier, TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -62,13 +70,15 @@ class Origin:
 class ManifestFile:
     """A parsed bundle.json: the manifest, and where its files lie.
 
-    `in_origin` are the paths that come from the distribution; the others lie beside bundle.json.
+    `in_origin` are the paths that come from the distribution; the others lie beside bundle.json. `provenance`
+    says where the files were copied from, where `planner bundle add` made the manifest.
     """
 
     manifest: Manifest
     origin: Origin | None = None
     in_origin: frozenset[str] = frozenset()
     template_file: str | None = None
+    provenance: Provenance | None = None
 
 
 def parse_manifest(data: bytes) -> ManifestFile:
@@ -90,6 +100,8 @@ def parse_manifest(data: bytes) -> ManifestFile:
     template = top.take("template", _template, None)
     if template is not None and template[0] not in {entry.path for entry in entries}:
         raise invalid("$.template.file", "is not among the files")
+    adapter = top.take("adapter", read_adapter, None)
+    provenance = top.take("provenance", read_provenance, None)
     manifest = Manifest(
         id=top.take("id", matching(_ID)),
         digest="",
@@ -99,7 +111,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         template_entry=None if template is None else template[2],
         template_version=None if template is None else template[3],
         base_model=top.take("baseModel", read_text, None),
-        adapter=top.take("adapter", read_text, None),
+        adapter=None if adapter is None else adapter[0],
         runtime=top.take("runtime", read_text, None),
         context_tokens=top.take("contextTokens", read_positive, None),
         tiers=tuple(top.take("tiers", lambda rows, at: read_list(rows, at, _tier), [])),
@@ -125,6 +137,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         origin,
         in_origin,
         None if template is None else template[0],
+        combined(provenance, None if adapter is None else adapter[1]),
     )
 
 
@@ -132,7 +145,9 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
     """Return bundle.json as people read it; `parse_manifest` gives the same value back."""
     manifest, origin = parsed.manifest, parsed.origin
     value: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "id": manifest.id}
-    value |= {"baseModel": manifest.base_model, "adapter": manifest.adapter, "licence": manifest.licence}
+    value["baseModel"] = manifest.base_model
+    value["adapter"] = dump_adapter(manifest.adapter, parsed.provenance)
+    value["licence"] = manifest.licence
     value["origin"] = None if origin is None else {
         "distribution": origin.distribution, "version": origin.version, "folder": origin.folder,
         **({"extra": origin.extra} if origin.extra else {}),
@@ -164,6 +179,8 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
     }
     if manifest.kv is not None:
         value["kv"] = geometry_to_json(manifest.kv)
+    if parsed.provenance is not None:
+        value["provenance"] = dump_provenance(parsed.provenance)
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 

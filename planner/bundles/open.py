@@ -64,11 +64,11 @@ def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> 
         beside = FolderFiles(path).names
         inside = gguf_file(beside)
         if inside is None:
-            return _admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
-        return _admitted(open_gguf(path / inside, beside=beside, cache_dir=cache_dir), cache_dir)
+            return admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
+        return admitted(open_gguf(path / inside, beside=beside, cache_dir=cache_dir), cache_dir)
     if path.is_file() or path.is_symlink():
-        _check_kind(path)
-        return _admitted(open_gguf(path, cache_dir=cache_dir), cache_dir)
+        check_kind(path)
+        return admitted(open_gguf(path, cache_dir=cache_dir), cache_dir)
     name = f"{str(ref)[:120]!a}"
     raise PlannerFault("bundle_not_found", f"no bundle has the id {name} and no folder has that path")
 
@@ -82,9 +82,16 @@ def list_bundles(user_folder: Path | None = None) -> tuple[Listed, ...]:
     for folder, shipped in _places(user_folder):
         children = sorted(folder.iterdir()) if folder.is_dir() else []
         for child in children:
-            if child.name not in found and (child / MANIFEST_FILE).is_file():
+            # A folder that is being prepared has a name that no id can have.
+            if _ID.fullmatch(child.name) and child.name not in found and (child / MANIFEST_FILE).is_file():
                 found[child.name] = _list_one(child, shipped)
     return tuple(found.values())
+
+
+def shipped_ids() -> frozenset[str]:
+    """Return the ids of the shipped bundles, which no bundle of the user's can have."""
+    folder, _ = _places(None)[0]
+    return frozenset(child.name for child in folder.iterdir() if (child / MANIFEST_FILE).is_file())
 
 
 def _list_one(folder: Path, shipped: bool) -> Listed:
@@ -107,7 +114,7 @@ def _places(user_folder: Path | None) -> tuple[tuple[Path, bool], ...]:
     return ((shipped, True),) if user_folder is None else ((shipped, True), (user_folder, False))
 
 
-def _check_kind(path: Path) -> None:
+def check_kind(path: Path) -> None:
     """Refuse a file that is no GGUF file by what it is."""
     try:
         with path.open("rb") as handle:
@@ -133,11 +140,12 @@ def _open_manifest(folder: Path, wanted_id: str | None, *, shipped: bool, cache_
     if parsed.origin is not None:
         distribution_root(parsed.origin)
     load = partial(_load, folder, parsed, shipped, cache_dir)
-    check = None if shipped else partial(_admitted, cache_dir=cache_dir)
+    check = None if shipped else partial(admitted, cache_dir=cache_dir)
     return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped, admit=check)
 
 
-def _admitted(bundle: FolderBundle, cache_dir: Path | None) -> FolderBundle:
+def admitted(bundle: FolderBundle, cache_dir: Path | None) -> FolderBundle:
+    """Run a bundle's self-test, once for its digest, and return it. Raises what `admit` raises."""
     from planner.bundles.selftest import admit
 
     if admit(bundle, cache_dir=cache_dir).encode_mode != bundle.manifest.encode_mode:

@@ -9,6 +9,7 @@ from planner.cli.lazy import LazyGroup
 EPILOG = """\b
 Examples:
   planner bundle list
+  planner bundle add ./model.gguf --id mine
   planner bundle show qwen3-0.6b --json     with the render before and after each normalisation
   planner bundle check ./my-model
   planner bundle show ./model.gguf
@@ -19,6 +20,7 @@ Examples:
 COMMANDS = {
     "list": "List the bundles that can be named by id, and whether their files are here.",
     "show": "Show a bundle's manifest and measured template profile.",
+    "add": "Make a model folder or GGUF file a pinned bundle of your own.",
     "check": "Check a bundle's files, tokenizer and template.",
     "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
     "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",
@@ -28,7 +30,7 @@ COMMANDS = {
 
 @click.group("bundle", cls=LazyGroup, table=COMMANDS, prefix="bundle_", epilog=EPILOG)
 def command() -> None:
-    """List, show and check model bundles.
+    """Add, list, show and check model bundles.
 
     A bundle is one tokenizer, one chat template and the manifest over both. Any of them changed by a byte is
     another bundle.

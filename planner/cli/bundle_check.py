@@ -16,9 +16,9 @@ from planner.cli.failure import REFUSED, complain
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def command(ref: str, as_json: bool) -> int:
     """Check a bundle's files, tokenizer and template."""
-    from planner.cli.bundle_checks import check_bundle
+    from planner.cli.bundle_checks import check_bundle, check_sources
 
-    found = check_bundle(open_named(ref))
+    found = [*check_bundle(open_named(ref)), *check_sources(ref)]
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
     else:

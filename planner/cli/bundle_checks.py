@@ -44,6 +44,14 @@ def check_bundle(bundle: FolderBundle) -> list[Check]:
     return found
 
 
+def check_sources(ref: str) -> list[Check]:
+    """Compare a bundle that was added with what it was added from; nothing for any other."""
+    from planner.bundles.recheck import recheck
+    from planner.cli.files import user_folder
+
+    return [Check(one.name, one.result, one.detail, one.code) for one in recheck(ref, user_folder())]
+
+
 def _row(check: SelfTestCheck, failed: bool) -> Check:
     if failed:
         return Check(check.name, "failed", check.detail, check.code)

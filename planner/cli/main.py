@@ -26,7 +26,7 @@ COMMANDS = {
     "policy": "Check policy texts before they are published.",
     "ledger": "Keep conversations: import, export, check, and purge by a recorded run.",
     "compact": "Summarise old turns: propose, prompt, accept, and see what stands.",
-    "bundle": "List, show and check model bundles.",
+    "bundle": "Add, list, show and check model bundles.",
     "doctor": "Show versions, folders and what is weaker on this machine.",
     "reasons": "Explain every code a plan, refusal or fault may carry: what it means and what to do.",
     "schema": "Print the JSON Schema of a request.",

@@ -32,6 +32,14 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """Weights a runtime adds to the base model: by what they are (files, hashed and never parsed) and how much."""
+
+    files: tuple[FileEntry, ...]
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     """An approved context tier."""
 
@@ -77,7 +85,7 @@ class Manifest:
     template_entry: str | None = None
     template_version: str | None = None
     base_model: str | None = None
-    adapter: str | None = None
+    adapter: Adapter | None = None
     runtime: str | None = None
     context_tokens: int | None = None
     tiers: tuple[Tier, ...] = ()

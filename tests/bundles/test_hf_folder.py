@@ -13,7 +13,7 @@ from tokenizers import AddedToken
 
 from planner.bundles.digest import bundle_digest
 from planner.bundles.hf_folder import open_folder
-from planner.values.bundle import ControlToken, FileEntry, Manifest, Tier
+from planner.values.bundle import Adapter, ControlToken, FileEntry, Manifest, Tier
 from planner.values.reasons import PlannerFault
 from tests.bundles.test_tokenizer_json import tiny, write_folder
 
@@ -176,7 +176,7 @@ def test_the_digest_follows_what_changes_ids_and_nothing_else(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "change",
     [
-        {"adapter": "a"},
+        {"adapter": Adapter((FileEntry("a", 1, "0"),))},
         {"concessions": ("join_same_role",)},
         {"control_tokens": ()},
         {"encode_mode": "whole"},

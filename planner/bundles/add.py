@@ -1,0 +1,153 @@
+"""`planner bundle add`: a model folder or GGUF file becomes a pinned bundle of the user's own (R172, design.md §7).
+
+What is read of it is copied, so that a download that is moved or changed later changes no plan; weights stay.
+Everything is prepared beside its place, opened there as every bundle is, and then takes its place by one rename.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from planner.bundles.adapter import read_adapter_files
+from planner.bundles.advice import advise
+from planner.bundles.bundle import FolderBundle
+from planner.bundles.digest import bundle_digest
+from planner.bundles.foreign import cleanly
+from planner.bundles.gguf import CUT_SHORT, open_gguf
+from planner.bundles.hf_config import CONFIG, TEMPLATE_FILE
+from planner.bundles.hf_folder import id_of, open_folder
+from planner.bundles.manifest import MANIFEST_FILE, ManifestFile, dump_manifest, parse_manifest
+from planner.bundles.open import admitted, check_kind, shipped_ids
+from planner.bundles.provenance import Provenance
+from planner.bundles.stage import Taken, overlay, put_template, read_template, stage
+from planner.bundles.user_folder import ID, Placed, Staged, place, staging
+from planner.values.bundle import Adapter, Manifest
+from planner.values.reasons import PlannerFault, RefusalSignal
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to add. `path` is a model folder or a GGUF file; the rest is None or empty where nothing is said.
+
+    template       a file whose text replaces the template of the model
+    adapter        a PEFT folder or one file of weights, added by the runtime with `adapter_scale`
+    context        tokens that prompt and answer share; at most what the files state
+    """
+
+    path: Path
+    id: str | None = None
+    template: Path | None = None
+    runtime: str | None = None
+    adapter: Path | None = None
+    adapter_scale: float = 1.0
+    context: int | None = None
+    notes: tuple[str, ...] = ()
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The bundle as it stands in the user's folder; `warnings` are lines for a person."""
+
+    manifest: Manifest
+    folder: Path
+    placed: Placed
+    bundle: FolderBundle
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was noticed, and the notes that were given."""
+        return self.manifest.warnings
+
+
+def add_bundle(wanted: Wanted, user_folder: Path, *, cache_dir: Path | None = None) -> Added:
+    """Add a bundle to the user's folder; nothing is left of one that is refused.
+
+    Raises bundle_exists, invalid-input (RefusalSignal) for an id or context that cannot be, and what opening
+    the model raises: bundle_not_found, bundle_path, bundle_incomplete, bundle_unsafe, bundle_mismatch,
+    tokenizer_failed, format_not_supported, template_rejected, template_content_dependent, file_not_readable.
+    """
+    return cleanly(lambda: _add(wanted, user_folder, cache_dir))
+
+
+def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
+    path = wanted.path
+    if not path.exists():
+        raise PlannerFault("bundle_not_found", "the path of the model does not exist")
+    if not path.is_dir():
+        check_kind(path)
+    bundle_id = _id(wanted)
+    adapter = None if wanted.adapter is None else read_adapter_files(wanted.adapter, wanted.adapter_scale)
+    with staging(user_folder) as staged:
+        taken = stage(path, staged)
+        warnings = list(taken.warnings)
+        if wanted.adapter is not None and wanted.adapter.is_dir():
+            warnings += overlay(wanted.adapter, staged, taken)
+        if wanted.template is not None:
+            put_template(staged, read_template(wanted.template))
+        bundle = _opened(staged, taken, cache_dir)
+        manifest = _manifest(wanted, bundle_id, adapter, bundle, tuple(warnings))
+        made = ManifestFile(
+            manifest, template_file=_template_file(manifest), provenance=_provenance(wanted, taken, manifest)
+        )
+        # What is written must be what is read back: a field of another form is refused here, not at the first plan.
+        parse_manifest(dump_manifest(made))
+        for name in {entry.name for entry in staged.root.iterdir()} - {entry.path for entry in made.manifest.files}:
+            staged.drop(name)
+        staged.write(MANIFEST_FILE, dump_manifest(made))
+        placed = place(staged, made, may_replace=wanted.replace)
+    return Added(made.manifest, user_folder / bundle_id, placed, bundle)
+
+
+def _id(wanted: Wanted) -> str:
+    bundle_id = wanted.id
+    if bundle_id is None:
+        bundle_id = id_of(wanted.path.resolve().name.removesuffix(".gguf")).replace(":", "-").lstrip("._-")
+    if not ID.fullmatch(bundle_id):
+        raise RefusalSignal("invalid-input", "--id takes letters, digits, dots, dashes and underscores")
+    if bundle_id.lower() in {name.lower() for name in shipped_ids()}:
+        raise PlannerFault("bundle_exists", "a shipped bundle has this id; choose another with --id")
+    return bundle_id
+
+
+def _opened(staged: Staged, taken: Taken, cache_dir: Path | None) -> FolderBundle:
+    """Open the copies as any model folder is opened, its self-test included."""
+    if taken.gguf is None:
+        return admitted(open_folder(staged.root, cache_dir=cache_dir), cache_dir)
+    outer = TEMPLATE_FILE if (staged.root / TEMPLATE_FILE).is_file() else None
+    return admitted(open_gguf(staged.root / taken.gguf, outer=outer, cache_dir=cache_dir), cache_dir)
+
+
+def _manifest(
+    wanted: Wanted, bundle_id: str, adapter: Adapter | None, bundle: FolderBundle, warnings: tuple[str, ...]
+) -> Manifest:
+    found = bundle.manifest
+    context = found.context_tokens
+    if wanted.context is not None:
+        if context is not None and wanted.context > context:
+            raise RefusalSignal("invalid-input", f"--context is above the {context} tokens that the files state")
+        context = wanted.context
+    own = tuple(line for line in found.warnings if line != CUT_SHORT)
+    manifest = replace(found, id=bundle_id, adapter=adapter, runtime=wanted.runtime, context_tokens=context)
+    noticed = tuple(dict.fromkeys((*warnings, *own, *advise(bundle, manifest), *wanted.notes)))
+    manifest = replace(manifest, warnings=noticed)
+    return replace(manifest, digest=bundle_digest(manifest))
+
+
+def _template_file(manifest: Manifest) -> str | None:
+    if manifest.template_digest is None:
+        return None
+    names = {entry.path for entry in manifest.files}
+    if TEMPLATE_FILE in names:
+        return TEMPLATE_FILE
+    return CONFIG if CONFIG in names else next(name for name in sorted(names) if name.lower().endswith(".gguf"))
+
+
+def _provenance(wanted: Wanted, taken: Taken, manifest: Manifest) -> Provenance | None:
+    path = str(wanted.path.resolve())
+    adapter = None if wanted.adapter is None else str(wanted.adapter.resolve())
+    if not path.isprintable() or not (adapter or "-").isprintable():
+        return None
+    overlaid = tuple(one.path for one in manifest.files if taken.entries.get(one.path) != one)
+    return Provenance(path=path, overlaid=overlaid, adapter_path=adapter)

@@ -1,0 +1,143 @@
+"""Copying what a model's folder or file needs into a folder of our own: read once, by allowed names alone.
+
+Weights stay where they are. Of a GGUF file the header is copied, which is all that is read of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.bundles.files import MAX_TEMPLATE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles, parse_text
+from planner.bundles.gguf import CUT_SHORT, read_header_bytes
+from planner.bundles.hf_config import TEMPLATE_FILE, read_config
+from planner.bundles.hf_folder import CONFIG_FILES, listed_names
+from planner.bundles.registry import FORMATS, choose_format, gguf_file
+from planner.bundles.user_folder import Staged
+from planner.values.bundle import FileEntry
+from planner.values.reasons import PlannerFault
+
+_WEIGHTS = re.compile(r".*\.(safetensors|gguf|onnx|onnx\.data|data|h5|msgpack|tflite|npz)(\.index\.json)?")
+_PICKLES = re.compile(r".*\.(bin|pt|pth|pkl|pickle|ckpt|joblib|npy)(\.index\.json)?")
+_CODE = re.compile(r".*\.(py|so|dll|dylib|sh)")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was copied: `gguf` is the name of the GGUF file, None for a folder of files; `entries` by name."""
+
+    gguf: str | None
+    warnings: tuple[str, ...]
+    entries: Mapping[str, FileEntry]
+
+
+def stage(path: Path, staged: Staged) -> Taken:
+    """Copy the tokenizer, template and configuration of a model folder or GGUF file.
+
+    Raises bundle_not_found, bundle_path, bundle_incomplete, bundle_unsafe, format_not_supported, bundle_exists
+    (the folder has a manifest already).
+    """
+    if not path.is_dir():
+        return _stage_gguf(path, staged, frozenset())
+    files = FolderFiles(path)
+    if "bundle.json" in files.names:
+        raise PlannerFault("bundle_exists", "the folder has a manifest of its own; name it by its path, or copy it")
+    inside = gguf_file(files.names)
+    if inside is not None:
+        return _stage_gguf(path / inside, staged, files.names - {inside})
+    return _stage_folder(files, staged)
+
+
+def _stage_folder(files: FolderFiles, staged: Staged) -> Taken:
+    _, names = choose_format(files.names)
+    chosen = {*names, *(files.names & CONFIG_FILES)}
+    for name in sorted(chosen):
+        staged.write(name, files.read(name, MAX_TOKENIZER_BYTES))
+    return Taken(None, unread(files.names - chosen), files.entries)
+
+
+def _stage_gguf(path: Path, staged: Staged, beside: frozenset[str]) -> Taken:
+    files = FolderFiles(path.parent)
+    header, data = read_header_bytes(files, path.name)
+    staged.write(path.name, data)
+    return Taken(path.name, (*((CUT_SHORT,) if header.cut_short else ()), *unread(beside)), files.entries)
+
+
+def unread(names: frozenset[str]) -> tuple[str, ...]:
+    """Say what of a folder is not used, by what it is.
+
+    >>> unread(frozenset({"model.safetensors", "a.bin", "README.md"}))[0]
+    'weights are not read: model.safetensors'
+    """
+    kinds = (("weights are not read", _WEIGHTS), ("pickles are never opened", _PICKLES), ("code is never run", _CODE))
+    found: list[str] = []
+    rest = set(names)
+    for title, pattern in kinds:
+        some = {name for name in rest if pattern.fullmatch(name.lower())}
+        rest -= some
+        if some:
+            found.append(f"{title}: {listed_names(some)}")
+    return (*found, f"ignored files: {listed_names(rest)}") if rest else tuple(found)
+
+
+def put_template(staged: Staged, text: str) -> None:
+    """Make a text the template of what was copied, over whatever the files hold."""
+    staged.write(TEMPLATE_FILE, text.encode("utf-8"))
+
+
+def read_template(path: Path) -> str:
+    """Read a template file of the user's. Raises bundle_path, file_not_readable, bundle_unsafe."""
+    if not path.parent.is_dir():
+        raise PlannerFault("file_not_readable", "the file of the template does not exist")
+    # Its own name may be anything; it is read by the rules of a bundle's files all the same.
+    return parse_text(FolderFiles(path.parent).read(path.name, MAX_TEMPLATE_BYTES), "the file of the template")
+
+
+def overlay(folder: Path, staged: Staged, taken: Taken) -> tuple[str, ...]:
+    """Copy the tokenizer and template that an adapter's folder brings over those of the base model.
+
+    Returns the warnings. Raises format_not_supported for a tokenizer beside a GGUF base, which keeps its own.
+    """
+    files = FolderFiles(folder)
+    formats = {name for row in FORMATS for name in row.choose(files.names)}
+    brought = {*formats, *(files.names & CONFIG_FILES)} - {"config.json", "genai_config.json"}
+    template = read_config(files, files.names & CONFIG_FILES).template
+    if taken.gguf is not None:
+        return _over_gguf(staged, formats, template)
+    base = FolderFiles(staged.root)
+    base_template = read_config(base, base.names & CONFIG_FILES).template
+    changed = [name for name in sorted(brought) if not _equal(files, base, name)]
+    if formats & set(changed):
+        for name in {name for row in FORMATS for name in row.choose(base.names)} - formats:
+            staged.drop(name)
+    for name in changed:
+        staged.write(name, files.read(name, MAX_TOKENIZER_BYTES))
+    warnings: list[str] = []
+    if set(changed) - {TEMPLATE_FILE}:
+        warnings.append(f"the adapter's folder replaces files of the base model: {listed_names(changed)}")
+    kept, now = template if template is not None else base_template, FolderFiles(staged.root)
+    if kept is not None and read_config(now, now.names & CONFIG_FILES).template != kept:
+        put_template(staged, kept)
+    if template is not None and template != base_template:
+        warnings.append("the adapter's folder brings a chat template of its own, which is used")
+    return tuple(warnings)
+
+
+def _over_gguf(staged: Staged, formats: set[str], template: str | None) -> tuple[str, ...]:
+    if formats:
+        raise PlannerFault(
+            "format_not_supported",
+            "an adapter's folder with a tokenizer beside a GGUF file, which keeps its own; name the adapter's file",
+        )
+    if template is None:
+        return ()
+    put_template(staged, template)
+    return ("the adapter's folder brings a chat template of its own, which is used",)
+
+
+def _equal(files: FolderFiles, base: FolderFiles, name: str) -> bool:
+    if name not in base.names:
+        return False
+    return files.read(name, MAX_TOKENIZER_BYTES) == base.read(name, MAX_TOKENIZER_BYTES)

@@ -1,0 +1,121 @@
+"""The user's folder of bundles: a bundle is prepared beside it and stands there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
+from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
+from planner.values.reasons import PlannerFault
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+Placed = Literal["new", "same", "replaced"]
+_PREFIX = ".adding-"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A folder that is being prepared, on the same disk as the place it will have."""
+
+    root: Path
+    user_folder: Path
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file. Raises file_not_readable."""
+        with writing(), (self.root / name).open("wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def drop(self, name: str) -> None:
+        """Remove one file. Raises file_not_readable."""
+        with writing():
+            (self.root / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Turn what a disk says about writing into one fault. Raises file_not_readable."""
+    failed = False
+    try:
+        yield
+    except OSError:
+        failed = True
+    if failed:
+        raise PlannerFault("file_not_readable", "the user's folder of bundles cannot be written")
+
+
+@contextmanager
+def staging(user_folder: Path) -> Iterator[Staged]:
+    """Give a new folder inside the user's; whatever is left of it afterwards is removed."""
+    with writing():
+        user_folder.mkdir(parents=True, exist_ok=True)
+        root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=user_folder))
+    try:
+        yield Staged(root, user_folder)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def place(staged: Staged, made: ManifestFile, *, may_replace: bool) -> Placed:
+    """Give the prepared folder its place under the manifest's id.
+
+    Raises bundle_exists where another bundle has the id and may not be replaced, bundle_mismatch where the
+    same one is there and its files are damaged.
+    """
+    for _ in range(2):
+        target = _taken(staged.user_folder, made.manifest.id)
+        if target is None:
+            target = staged.user_folder / made.manifest.id
+            with suppress(OSError):
+                staged.root.rename(target)
+                return "new"
+            # Another process may have taken the place since it was looked for.
+            if target.exists():
+                continue
+            raise PlannerFault("file_not_readable", "the user's folder of bundles cannot be written")
+        if not may_replace:
+            _check_same(target, made)
+            return "same"
+        _exchange(staged, target)
+        return "replaced"
+    raise PlannerFault("file_not_readable", "the user's folder of bundles is changed by another process")
+
+
+def _taken(user_folder: Path, bundle_id: str) -> Path | None:
+    """Return the folder that has the id, whatever the case of its letters: some disks know no case."""
+    with writing():
+        names = [entry.name for entry in os.scandir(user_folder)]
+    return next((user_folder / name for name in sorted(names) if name.lower() == bundle_id.lower()), None)
+
+
+def _check_same(target: Path, made: ManifestFile) -> None:
+    there: ManifestFile | None = None
+    with suppress(PlannerFault):
+        there = parse_manifest(FolderFiles(target).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
+    # Notes are words for people, they make no other bundle.
+    if there is None or replace(there.manifest, warnings=()) != replace(made.manifest, warnings=()):
+        raise PlannerFault("bundle_exists", "another bundle of the user's has this id")
+    files = FolderFiles(target, {entry.path: entry for entry in there.manifest.files})
+    for entry in there.manifest.files:
+        files.read(entry.path, MAX_TOKENIZER_BYTES)
+
+
+def _exchange(staged: Staged, target: Path) -> None:
+    old = staged.root.with_name(staged.root.name + "-old")
+    with writing():
+        target.rename(old)
+        try:
+            staged.root.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,217 @@
+"""`bundle add`: what stands in the user's folder afterwards, what is refused, and that a refusal leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.bundles.manifest import dump_manifest, parse_manifest
+from planner.bundles.open import list_bundles, open_bundle
+from planner.bundles.recheck import recheck
+from planner.planner import Planner
+from planner.values.plan import Plan
+from planner.values.reasons import PlannerFault, RefusalSignal
+from tests.bundles.add.conftest import REFERENCE, ROOT, Add, left_over, plain_copy
+
+CHAT = [{"role": "user", "content": "How many moons has Mars?"}]
+
+
+def test_an_added_folder_is_the_same_bundle_by_id_after_the_model_was_moved(add: Add, own: Path, model: Path) -> None:
+    """Digest, ids and plan are those of the folder named by its path; the copies do not need it."""
+    by_path = open_bundle(model)
+    expected = Planner(by_path).plan(messages=CHAT)
+    assert isinstance(expected, Plan)
+    assert add(model, id="mine").placed == "new"
+    digest = by_path.manifest.digest
+    shutil.rmtree(model)
+    by_id = open_bundle("mine", user_folder=own)
+    found = Planner(by_id).plan(messages=CHAT)
+    assert isinstance(found, Plan)
+    assert (digest, list(expected.ids)) == (by_id.manifest.digest, list(found.ids))
+    assert [row.result for row in recheck("mine", own)] == ["note"]
+
+
+def test_the_manifest_names_every_file_by_size_and_digest_and_reads_back(add: Add, own: Path, model: Path) -> None:
+    """bundle.json is canonical: parsed and written again it has the same bytes."""
+    added = add(model, id="mine", notes=("from the shelf",), context=4_096)
+    data = (own / "mine" / "bundle.json").read_bytes()
+    parsed = parse_manifest(data)
+    assert data == dump_manifest(parsed)
+    assert added.manifest == parsed.manifest
+    assert {"bundle.json", *(entry.path for entry in parsed.manifest.files)} == set(left_over(own / "mine"))
+    assert (4_096, "from the shelf") == (parsed.manifest.context_tokens, parsed.manifest.warnings[-1])
+
+
+def test_a_gguf_file_is_copied_by_its_header_alone(add: Add, own: Path, gguf: Path) -> None:
+    """Weights stay; the copy is the same bundle and is not said to be cut short."""
+    expected = open_bundle(gguf).manifest
+    found = add(gguf).manifest
+    assert (expected.digest, "small") == (found.digest, found.id)
+    assert (own / "small" / "small.gguf").stat().st_size == found.files[0].size_bytes < gguf.stat().st_size
+    assert not any("weights" in warning for warning in found.warnings)
+    assert isinstance(Planner(open_bundle("small", user_folder=own)).plan(messages=CHAT), Plan)
+
+
+def test_a_folder_with_one_gguf_file_is_added_by_it(add: Add, gguf: Path, tmp_path: Path) -> None:
+    """What stands beside it is named by its kind."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copyfile(gguf, folder / "small.gguf")
+    (folder / "notes.bin").write_bytes(b"x")
+    assert "pickles are never opened: notes.bin" in add(folder).warnings
+
+
+def test_what_is_not_read_is_named_by_its_kind_and_not_copied(add: Add, own: Path, model: Path) -> None:
+    """Weights, pickles, code and the rest, one line each."""
+    for name in ("model.safetensors", "pytorch_model.bin", "modeling_x.py", "README.md"):
+        (model / name).write_bytes(b"x")
+    warnings = add(model).warnings
+    assert (
+        "weights are not read: model.safetensors",
+        "pickles are never opened: pytorch_model.bin",
+        "code is never run: modeling_x.py",
+        "ignored files: README.md",
+    ) == warnings[:4]
+    assert {"bundle.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"} == set(
+        left_over(own / "model")
+    )
+
+
+def test_the_same_content_is_there_already_and_other_content_is_refused(add: Add, own: Path, model: Path) -> None:
+    """An id never changes its meaning unless it is asked for."""
+    assert ["new", "same"] == [add(model, id="mine").placed for _ in range(2)]
+    before = (own / "mine" / "bundle.json").read_bytes()
+    (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
+    for bundle_id in ("mine", "MINE"):
+        with pytest.raises(PlannerFault, match="bundle_exists"):
+            add(model, id=bundle_id)
+    assert (before, ["mine"]) == ((own / "mine" / "bundle.json").read_bytes(), left_over(own))
+    assert add(model, id="mine", replace=True).placed == "replaced"
+    assert (before != (own / "mine" / "bundle.json").read_bytes(), ["mine"]) == (True, left_over(own))
+
+
+def test_another_context_under_the_same_id_is_other_content(add: Add, model: Path) -> None:
+    """No id of a token changes by it, but plans do."""
+    add(model, id="mine", context=4_096)
+    with pytest.raises(PlannerFault, match="bundle_exists"):
+        add(model, id="mine", context=2_048)
+
+
+def test_a_damaged_copy_is_not_said_to_be_there(add: Add, own: Path, model: Path) -> None:
+    """Its files are compared before the answer is given."""
+    add(model, id="mine")
+    path = own / "mine" / "tokenizer.json"
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(PlannerFault, match="bundle_mismatch"):
+        add(model, id="mine")
+
+
+def test_a_shipped_id_cannot_be_taken(add: Add, own: Path) -> None:
+    """A shipped bundle answers to it first, whatever stands in the user's folder."""
+    with pytest.raises(PlannerFault, match="bundle_exists: a shipped"):
+        add(plain_copy(own.parent / "reference"))
+    with pytest.raises(PlannerFault, match="bundle_exists: the folder has a manifest"):
+        add(REFERENCE, id="mine")
+    assert left_over(own) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [({"id": "../x"}, "--id"), ({"id": ""}, "--id"), ({"context": 1 << 30}, "--context")],
+)
+def test_options_that_cannot_be_are_refused(
+    add: Add, own: Path, gguf: Path, fields: dict[str, object], detail: str
+) -> None:
+    """An id is a plain name; a context is at most what the files state (X4, R46)."""
+    with pytest.raises(RefusalSignal, match=detail):
+        add(gguf, **fields)
+    assert left_over(own) == []
+
+
+@pytest.mark.parametrize("name", ["config-only", "lfs-pointer", "spm-only-junk-name", "wrong-class-grows-vocab"])
+def test_a_broken_folder_leaves_nothing(add: Add, own: Path, shared_dir: Path, name: str) -> None:
+    """The code is that of opening the folder by its path."""
+    folder = shared_dir / "bundles_negative" / name
+    with pytest.raises(PlannerFault) as opened:
+        open_bundle(folder)
+    with pytest.raises(PlannerFault) as caught:
+        add(folder)
+    assert (opened.value.code, []) == (caught.value.code, left_over(own))
+
+
+def test_a_template_that_is_given_replaces_the_models_own(add: Add, own: Path, model: Path, gguf: Path) -> None:
+    """In a folder and beside a GGUF file; the model's own is not kept."""
+    text = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}{{ '[assistant]' }}"
+    template = own.parent / "other.jinja"
+    template.parent.mkdir(exist_ok=True)
+    template.write_text(text, encoding="utf-8")
+    for path in (model, gguf):
+        name = add(path, template=template).manifest.id
+        assert text == open_bundle(name, user_folder=own).template_source
+        assert [row.result for row in recheck(name, own)] == ["passed"]
+
+
+def test_a_model_changed_after_it_was_added_is_told_and_changes_no_plan(add: Add, own: Path, model: Path) -> None:
+    """`bundle check` compares the copies with what they were copied from."""
+    added = add(model, id="mine")
+    assert [row.result for row in recheck("mine", own)] == ["passed"]
+    path = model / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": 1}), encoding="utf-8")
+    (row,) = recheck("mine", own)
+    assert ("failed", "bundle_mismatch") == (row.result, row.code)
+    assert added.manifest.digest == open_bundle("mine", user_folder=own).manifest.digest
+
+
+def test_a_process_that_dies_leaves_a_whole_bundle_or_none(own: Path, model: Path, measured: Path) -> None:
+    """Killed at the Nth write for N = 1, 2, 3 until one run ends: never a bundle of some files."""
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom planner.bundles.add import Wanted, add_bundle\n"
+        "left, sync = int(sys.argv[1]), os.fsync\n"
+        "def dying(handle):\n global left\n left -= 1\n if left == 0: os._exit(9)\n sync(handle)\n"
+        "os.fsync = dying\n"
+        "add_bundle(Wanted(Path(sys.argv[2]), id='mine'), Path(sys.argv[3]), cache_dir=Path(sys.argv[4]))\n"
+    )
+    codes = []
+    for turn in range(1, 20):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(turn), str(model), str(own), str(measured)], cwd=ROOT, check=False
+        )
+        codes.append(done.returncode)
+        listed = [row for row in list_bundles(own) if not row.shipped]
+        assert [] == [row.id for row in listed if row.fault is not None]
+        if done.returncode == 0:
+            break
+        assert listed == []
+    assert [9, 9, 9, 9, 0] == codes
+
+
+def test_a_place_that_cannot_be_exchanged_keeps_the_old_bundle(
+    add: Add, own: Path, model: Path, gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk refuses the second of the two renames: the first is taken back."""
+    add(model, id="mine")
+    before = (own / "mine" / "bundle.json").read_bytes()
+    rename = Path.rename
+
+    def refusing(path: Path, target: Path) -> Path:
+        if path.name.startswith(".adding-") and not path.name.endswith("-old"):
+            raise OSError(5, "refused")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refusing)
+    with pytest.raises(PlannerFault, match="file_not_readable"):
+        add(gguf, id="mine", replace=True)
+    assert (before, ["mine"]) == ((own / "mine" / "bundle.json").read_bytes(), left_over(own))
+
+
+def test_a_users_folder_that_cannot_be_made_is_one_fault(add: Add, own: Path, model: Path) -> None:
+    """A file stands where the folder should be."""
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"")
+    with pytest.raises(PlannerFault, match="file_not_readable"):
+        add(model)

@@ -1,0 +1,68 @@
+"""`planner bundle add` as a person types it: one line on a refusal, a bundle that every command knows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.bundles.add.conftest import plain_copy
+from tests.cli.support import Done, planner
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """An environment whose folders of bundles and caches are empty."""
+    names = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
+    return {**os.environ, **{name: str(tmp_path / "home") for name in names}}
+
+
+def add(home: dict[str, str], *arguments: str | Path) -> Done:
+    """Run the command."""
+    return planner("bundle", "add", *arguments, env=home)
+
+
+def test_a_bundle_that_was_added_is_known_to_every_command(home: dict[str, str], tmp_path: Path) -> None:
+    """Listed, shown, checked, counted and planned with by its id."""
+    model = plain_copy(tmp_path / "model")
+    done = add(home, model, "--id", "mine", "--note", "from the shelf")
+    assert (0, "", True) == (done.code, done.err, done.text.startswith("bundle mine: added\n"))
+    assert "warning  from the shelf\n" in done.text
+    again = add(home, model, "--id", "mine", "--json")
+    assert ("same", "mine", "from the shelf" in again.json["warnings"]) == (
+        again.json["result"],
+        again.json["id"],
+        False,
+    )
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps([{"role": "user", "content": "How many moons has Mars?"}]), encoding="utf-8")
+    rows = planner("bundle", "list", "--json", env=home).json
+    assert [("mine", True)] == [(row["id"], row["ready"]) for row in rows if not row["shipped"]]
+    shown = planner("bundle", "show", "mine", "--json", env=home).json
+    assert again.json["bundleDigest"] == shown["manifest"]["digest"]
+    planned = planner("plan", "--chat", chat, "--bundle", "mine", "--json", env=home)
+    counted = planner("count", "--chat", chat, "--bundle", "mine", env=home)
+    assert (0, len(planned.json["ids"])) == (planned.code, int(counted.text))
+    (model / "chat_template.jinja").write_text("other", encoding="utf-8")
+    checked = planner("bundle", "check", "mine", "--json", env=home)
+    assert (2, "failed") == (checked.code, checked.json[-1]["result"])
+    assert {"passed"} == {row["result"] for row in checked.json[:-1]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nowhere"], "bundle_not_found: the path of the model does not exist"),
+        (["README.md"], "bundle_path: the path is a file; name the folder of the model, or a GGUF file"),
+        (["model_bundles/reference"], "bundle_exists: a shipped bundle has this id; choose another with --id"),
+        (["docs"], "bundle_incomplete: no tokenizer"),
+    ],
+)
+def test_a_refusal_is_one_line(home: dict[str, str], arguments: list[str], line: str) -> None:
+    """Exit 2, nothing on stdout, and no folder in the user's."""
+    done = add(home, *arguments)
+    assert (2, b"", 1) == (done.code, done.out, done.err.count("\n"))
+    assert done.err.startswith(f"context plan rejected: {line}")
+    assert [] == [row for row in planner("bundle", "list", "--json", env=home).json if not row["shipped"]]
