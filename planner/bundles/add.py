@@ -18,7 +18,7 @@ from planner.bundles.gguf import CUT_SHORT, open_gguf
 from planner.bundles.hf_config import CONFIG, TEMPLATE_FILE
 from planner.bundles.hf_folder import id_of, open_folder
 from planner.bundles.manifest import MANIFEST_FILE, ManifestFile, dump_manifest, parse_manifest
-from planner.bundles.open import admitted, check_kind, shipped_ids
+from planner.bundles.open import admitted, opener_of, shipped_ids
 from planner.bundles.provenance import Provenance
 from planner.bundles.stage import Taken, overlay, put_template, read_template, stage
 from planner.bundles.user_folder import ID, Placed, Staged, place, staging
@@ -76,7 +76,7 @@ def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
     if not path.exists():
         raise PlannerFault("bundle_not_found", "the path of the model does not exist")
     if not path.is_dir():
-        check_kind(path)
+        _check_kind(path)
     bundle_id = _id(wanted)
     adapter = None if wanted.adapter is None else read_adapter_files(wanted.adapter, wanted.adapter_scale)
     with staging(user_folder) as staged:
@@ -98,6 +98,11 @@ def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
         staged.write(MANIFEST_FILE, dump_manifest(made))
         placed = place(staged, made, may_replace=wanted.replace)
     return Added(made.manifest, user_folder / bundle_id, placed, bundle)
+
+
+def _check_kind(path: Path) -> None:
+    if opener_of(path) is not open_gguf:
+        raise PlannerFault("format_not_supported", "a LiteRT-LM file is used by its path, without being added")
 
 
 def _id(wanted: Wanted) -> str:

@@ -90,11 +90,12 @@ class FolderFiles:
         """
         return self._kept(name, lambda: self._read_bytes(name, limit_bytes))
 
-    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes]) -> bytes:
+    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes], *, scattered: bool = False) -> bytes:
         """Return the beginning of a file too large to be read whole; the entry is that of the beginning.
 
-        cut  takes the opened file and its size in bytes and returns the beginning; where an entry is known
-             already, it gets the bytes that were compared with it
+        cut        takes the opened file and its size in bytes and returns the beginning; where an entry is
+                   known already, it gets the bytes that were compared with it
+        scattered  `cut` returns stretches of the file one after another, which are compared behind it
         Raises what `read` raises, and bundle_mismatch where the file changed while it was read.
         """
 
@@ -103,7 +104,7 @@ class FolderFiles:
             handle, status, _ = self._opened(name)
             with handle:
                 try:
-                    if known is None:
+                    if known is None or scattered:
                         data = cut(handle, status.st_size)
                     else:
                         data = handle.read(known.size_bytes)

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from planner.bundles.begin_token import with_begin
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.files import MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.geometry import read_geometry
 from planner.bundles.gguf_header import MAX_HEADER_BYTES, Header, HeaderShort, parse_header, unsafe
-from planner.bundles.gguf_vocab import GgufVocabulary, read_gguf_vocabulary
+from planner.bundles.gguf_vocab import read_gguf_vocabulary
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.hf_folder import id_of, ignored_files, make_manifest
 from planner.bundles.loaded import Loaded, check_floor
@@ -24,7 +25,6 @@ from planner.values.reasons import PlannerFault
 
 _FIRST_WINDOW_BYTES = 8 << 20
 _TEMPLATE = "tokenizer.chat_template"
-_BEGIN = "{{ bos_token }}"
 _NONSENSE = 1_000_000_000
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -75,7 +75,7 @@ def load_gguf(
         loaded = load_gguf_bpe(vocabulary, lambda: read_gguf_vocabulary(read_header(files, name)))
     template, used, warnings = _template(header, entry) if outer is None else (outer, entry, ())
     if template is not None and vocabulary.adds_bos:
-        template, begun = _with_begin(template, vocabulary, cache_dir)
+        template, begun = with_begin(template, vocabulary.variables, cache_dir)
         warnings += begun
     if vocabulary.adds_eos:
         warnings += ("the file asks for an end token after every prompt; a plan ends where the answer begins",)
@@ -143,17 +143,3 @@ def _others(named: dict[str, str], used: str | None) -> tuple[str, ...]:
         return ()
     which = "none of which is the default one" if used is None else f"of which {used} is used"
     return (f"the file names {len(named)} templates, {which}: {', '.join(rest[:8])}",)
-
-
-def _with_begin(template: str, vocabulary: GgufVocabulary, cache_dir: Path | None) -> tuple[str, tuple[str, ...]]:
-    """Put the begin token in front where the file asks for one and the template writes none.
-
-    The runtime then adds it itself, once; so it stands in every prompt, whoever writes it.
-    """
-    begin = vocabulary.variables["bos_token"]
-    if "bos_token" in template or begin in template:
-        from planner.bundles.probe import profile_for
-
-        if profile_for(template, dict(vocabulary.variables), cache_dir=cache_dir).writes_bos:
-            return template, ()
-    return _BEGIN + template, ("the template writes no begin token and the file asks for one; it is put in front",)

@@ -15,12 +15,14 @@ from planner.bundles.digest import text_digest
 from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.foreign import cleanly
 from planner.bundles.gguf import load_gguf, open_gguf
-from planner.bundles.gguf_header import MAGIC
+from planner.bundles.gguf_header import MAGIC as GGUF
 from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens, open_folder
+from planner.bundles.litertlm import load_litertlm, open_litertlm
+from planner.bundles.litertlm_header import MAGIC as LITERTLM
 from planner.bundles.loaded import Loaded, check_floor
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, Origin, parse_manifest
-from planner.bundles.registry import Source, foreign_format, gguf_file, row_of
+from planner.bundles.registry import Source, row_of, whole_model_file
 from planner.values.bundle import FileEntry, Manifest
 from planner.values.reasons import PlannerFault
 
@@ -40,7 +42,7 @@ class Listed:
 
 
 def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None) -> FolderBundle:
-    """Open the bundle that `ref` names: an id, or the path of a model folder or GGUF file.
+    """Open the bundle that `ref` names: an id, or the path of a model folder, a GGUF or a LiteRT-LM file.
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
     cache_dir  where measured template profiles and passed self-tests are kept between processes; None keeps none.
@@ -62,13 +64,12 @@ def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> 
         if (path / MANIFEST_FILE).is_file():
             return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
         beside = FolderFiles(path).names
-        inside = gguf_file(beside)
+        inside = whole_model_file(beside)
         if inside is None:
             return admitted(open_folder(path, cache_dir=cache_dir), cache_dir)
-        return admitted(open_gguf(path / inside, beside=beside, cache_dir=cache_dir), cache_dir)
+        return admitted(opener_of(path / inside)(path / inside, beside=beside, cache_dir=cache_dir), cache_dir)
     if path.is_file() or path.is_symlink():
-        check_kind(path)
-        return admitted(open_gguf(path, cache_dir=cache_dir), cache_dir)
+        return admitted(opener_of(path)(path, cache_dir=cache_dir), cache_dir)
     name = f"{str(ref)[:120]!a}"
     raise PlannerFault("bundle_not_found", f"no bundle has the id {name} and no folder has that path")
 
@@ -114,18 +115,18 @@ def _places(user_folder: Path | None) -> tuple[tuple[Path, bool], ...]:
     return ((shipped, True),) if user_folder is None else ((shipped, True), (user_folder, False))
 
 
-def check_kind(path: Path) -> None:
-    """Refuse a file that is no GGUF file by what it is."""
+def opener_of(path: Path) -> Callable[..., FolderBundle]:
+    """Return what opens a file by what it is, GGUF or LiteRT-LM. Raises bundle_path, file_not_readable."""
     try:
         with path.open("rb") as handle:
             head = handle.read(16)
     except OSError:
         raise PlannerFault("file_not_readable", "the bundle's path cannot be read") from None
-    title = foreign_format(head)
-    if title is not None:
-        raise PlannerFault("format_not_supported", f"{title} files cannot be read by this version")
-    if not head.startswith(MAGIC) and path.suffix.lower() != ".gguf":
-        raise PlannerFault("bundle_path", "the path is a file; name the folder of the model, or a GGUF file")
+    if head.startswith(LITERTLM) or path.suffix.lower() == ".litertlm":
+        return open_litertlm
+    if head.startswith(GGUF) or path.suffix.lower() == ".gguf":
+        return open_gguf
+    raise PlannerFault("bundle_path", "the path is a file; name the folder of the model, or a GGUF or LiteRT-LM file")
 
 
 def _read_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
@@ -176,17 +177,17 @@ class _ManifestFiles(FolderFiles):
             raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
         return self._by_name[name].read(name, limit_bytes)
 
-    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes]) -> bytes:
+    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes], *, scattered: bool = False) -> bytes:
         if name not in self._by_name:
             raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
-        return self._by_name[name].read_head(name, cut)
+        return self._by_name[name].read_head(name, cut, scattered=scattered)
 
 
 def _load(folder: Path, parsed: ManifestFile, shipped: bool, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
     manifest = parsed.manifest
     files = _ManifestFiles(folder, parsed)
-    if manifest.tokenizer_format == "gguf":
-        return _load_gguf(files, parsed, cache_dir)
+    if manifest.tokenizer_format in _WHOLE:
+        return _load_whole(files, parsed, cache_dir)
     config = _config(files, parsed)
     named = frozenset(entry.path for entry in manifest.files)
     row = row_of(manifest.tokenizer_format)
@@ -202,16 +203,21 @@ def _load(folder: Path, parsed: ManifestFile, shipped: bool, cache_dir: Path | N
     return loaded, config
 
 
-def _load_gguf(files: FolderFiles, parsed: ManifestFile, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
+_WHOLE = {"gguf": load_gguf, "litertlm": load_litertlm}
+"""Formats whose one file holds tokenizer and template; its name ends with the format's."""
+
+
+def _load_whole(files: FolderFiles, parsed: ManifestFile, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
     manifest = parsed.manifest
-    name = next((entry.path for entry in manifest.files if entry.path.lower().endswith(".gguf")), None)
+    kind = manifest.tokenizer_format
+    name = next((entry.path for entry in manifest.files if entry.path.lower().endswith(f".{kind}")), None)
     if name is None:
         raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
     outer = None
     if parsed.template_file not in (None, name):
         outer = parse_text(files.read(parsed.template_file, MAX_TEMPLATE_BYTES), parsed.template_file)
     entry = manifest.template_entry or "default"
-    loaded, config = load_gguf(files, name, entry=entry, outer=outer, cache_dir=cache_dir)
+    loaded, config = _WHOLE[kind](files, name, entry=entry, outer=outer, cache_dir=cache_dir)
     if parsed.template_file is None:
         config = replace(config, template=None)
     check_floor(loaded)

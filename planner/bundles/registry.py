@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from planner.bundles.files import MAX_SENTENCEPIECE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.loaded import Loaded
-from planner.bundles.walked import WalkedVocabulary
+from planner.bundles.walked import walked_tokenizer_json
 from planner.values.bundle import TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -44,6 +44,9 @@ def _only(*names: str) -> Callable[[Names], tuple[str, ...]]:
     return lambda present: names if set(names) <= present else ()
 
 
+WHOLE_MODEL_SUFFIXES = (".gguf", ".litertlm")
+"""One file that holds a tokenizer and a template beside the weights."""
+
 _MODEL_FILE = re.compile(r"[A-Za-z0-9._-]*\.(model(\.v[0-9a-z]+)?|tiktoken)")
 
 
@@ -71,14 +74,9 @@ def _load_tokenizer_json(source: Source) -> Loaded:
     def read() -> bytes:
         return source.files.read(name, MAX_TOKENIZER_BYTES)
 
-    data = read()
     if source.reviewed:
-        return load_tokenizer_json(data, read, reviewed=True)
-    found = WalkedVocabulary(source.cache_dir, data)
-    if found.known:
-        loaded = load_tokenizer_json(data, read, reviewed=True)
-        return replace(loaded, longest_token_bytes=found.longest_token_bytes)
-    return found.keep(load_tokenizer_json(data, read))
+        return load_tokenizer_json(read(), read, reviewed=True)
+    return walked_tokenizer_json(read, source.cache_dir)
 
 
 def _load_vocab_merges(source: Source) -> Loaded:
@@ -134,13 +132,11 @@ FORMATS: tuple[Format, ...] = (
 )
 """In order of preference where a folder holds several; a `.model` file tells by its bytes what it is."""
 
-_FOREIGN = {b"LITERTLM": "LiteRT-LM"}
-
 
 def choose_format(present: Names) -> tuple[Format, tuple[str, ...]]:
     """Return the first row whose files are there, with their names.
 
-    Raises bundle_incomplete naming what is missing, format_not_supported for LiteRT-LM files.
+    Raises bundle_incomplete naming what is missing.
     """
     for row in FORMATS:
         names = row.choose(present)
@@ -149,36 +145,27 @@ def choose_format(present: Names) -> tuple[Format, tuple[str, ...]]:
     for have, lack in (("vocab.json", "merges.txt"), ("merges.txt", "vocab.json")):
         if have in present:
             raise PlannerFault("bundle_incomplete", f"{have} is there but {lack} is absent")
-    if any(name.lower().endswith(".litertlm") for name in present):
-        raise PlannerFault("format_not_supported", "LiteRT-LM files cannot be read by this version")
     raise PlannerFault(
         "bundle_incomplete",
         "no tokenizer: neither tokenizer.json, tekken.json, vocab.json with merges.txt, nor a .model file",
     )
 
 
-def gguf_file(present: Names) -> str | None:
-    """Return the GGUF file of a folder that holds no tokenizer of another format, None where it has one or none.
+def whole_model_file(present: Names) -> str | None:
+    """Return the GGUF or LiteRT-LM file of a folder that holds no tokenizer of another format.
 
-    Raises bundle_incomplete where several GGUF files stand there and nothing says which is the model's.
+    None where the folder has a tokenizer, or no such file. Raises bundle_incomplete where several stand there
+    and nothing says which is the model's.
     """
     if any(row.choose(present) for row in FORMATS):
         return None
-    found = sorted(name for name in present if name.lower().endswith(".gguf"))
+    found = sorted(name for name in present if name.lower().endswith(WHOLE_MODEL_SUFFIXES))
     if len(found) > 1:
-        raise PlannerFault("bundle_incomplete", f"the folder holds {len(found)} GGUF files; name one of them")
+        kinds = "GGUF files" if all(name.lower().endswith(".gguf") for name in found) else "whole models"
+        raise PlannerFault("bundle_incomplete", f"the folder holds {len(found)} {kinds}; name one of them")
     return found[0] if found else None
 
 
 def row_of(name: TokenizerFormat) -> Format:
     """Return a format's row by its name."""
     return next(row for row in FORMATS if row.name == name)
-
-
-def foreign_format(head: bytes) -> str | None:
-    """Name a known format that is not supported by the first bytes of a file.
-
-    >>> foreign_format(b"LITERTLM\\x01")
-    'LiteRT-LM'
-    """
-    return next((title for magic, title in _FOREIGN.items() if head.startswith(magic)), None)

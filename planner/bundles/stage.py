@@ -14,7 +14,7 @@ from planner.bundles.files import MAX_TEMPLATE_BYTES, MAX_TOKENIZER_BYTES, Folde
 from planner.bundles.gguf import CUT_SHORT, read_header_bytes
 from planner.bundles.hf_config import TEMPLATE_FILE, read_config
 from planner.bundles.hf_folder import CONFIG_FILES, listed_names
-from planner.bundles.registry import FORMATS, choose_format, gguf_file
+from planner.bundles.registry import FORMATS, choose_format, whole_model_file
 from planner.bundles.user_folder import Staged
 from planner.values.bundle import FileEntry
 from planner.values.reasons import PlannerFault
@@ -44,7 +44,7 @@ def stage(path: Path, staged: Staged) -> Taken:
     files = FolderFiles(path)
     if "bundle.json" in files.names:
         raise PlannerFault("bundle_exists", "the folder has a manifest of its own; name it by its path, or copy it")
-    inside = gguf_file(files.names)
+    inside = whole_model_file(files.names)
     if inside is not None:
         return _stage_gguf(path / inside, staged, files.names - {inside})
     return _stage_folder(files, staged)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from planner.bundles.kept import keep, read_kept
@@ -35,3 +37,18 @@ class WalkedVocabulary:
         """Remember what was found and return it."""
         keep(self._cache_dir, self._name, {_FIELD: loaded.longest_token_bytes})
         return loaded
+
+
+def walked_tokenizer_json(read: Callable[[], bytes], cache_dir: Path | None) -> Loaded:
+    """Load a tokenizer.json that `read` returns, walking its vocabulary where no answer is kept.
+
+    Raises tokenizer_failed, bundle_unsafe, what `read` raises.
+    """
+    from planner.bundles.tokenizer_json import load_tokenizer_json
+
+    data = read()
+    found = WalkedVocabulary(cache_dir, data)
+    if found.known:
+        loaded = load_tokenizer_json(data, read, reviewed=True)
+        return replace(loaded, longest_token_bytes=found.longest_token_bytes)
+    return found.keep(load_tokenizer_json(data, read))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_BUNDLE = "qwen3-0.6b"
 F = TypeVar("F", bound=Callable[..., Any])
 
-BUNDLE_HELP = "A bundle id (see planner bundle list) or the path of a model folder or GGUF file."
+BUNDLE_HELP = "A bundle id (see planner bundle list) or the path of a model folder, a GGUF or a LiteRT-LM file."
 
 
 def overriding(function: F) -> F:

@@ -15,6 +15,7 @@ Examples:
   planner bundle show ./model.gguf
   planner bundle profile ./my-model
   planner bundle fit qwen3-0.6b --ram 1GiB --device 130 --cache q8_0
+  planner bundle show ./model.litertlm
 """
 
 COMMANDS = {

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from planner.values.profile import TemplateProfile
 
-TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken", "gguf"]
+TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken", "gguf", "litertlm"]
 EncodeMode = Literal["runs", "whole"]
 
 

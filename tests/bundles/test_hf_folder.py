@@ -42,12 +42,6 @@ def test_each_broken_folder_is_refused_by_what_is_wrong_with_it(
     assert caught.value.code == code
 
 
-def test_a_known_format_of_a_later_version_says_so(bundle_dir: Path) -> None:
-    """LiteRT-LM is known and not supported yet."""
-    with pytest.raises(PlannerFault, match="format_not_supported"):
-        open_folder(bundle_dir / "litertlm-hf")
-
-
 @pytest.mark.parametrize(
     ("name", "controls", "context"),
     [

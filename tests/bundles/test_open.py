@@ -91,7 +91,7 @@ def test_a_manifest_that_contradicts_its_files_is_a_mismatch(own: Path, edit: An
         (lambda value: value["files"][0].update(sizeBytes=True), r"\$\.files\[0\]\.sizeBytes"),
         (lambda value: value["files"][0].update(place="origin"), r"\$\.files\[0\]\.place"),
         (lambda value: value["template"].update(file="other.jinja"), r"\$\.template\.file"),
-        (lambda value: value.update(tokenizerFormat="litertlm"), r"\$\.tokenizerFormat"),
+        (lambda value: value.update(tokenizerFormat="onnx"), r"\$\.tokenizerFormat"),
         (lambda value: value.update(encodeMode="fast"), r"\$\.encodeMode"),
         (lambda value: value.update(contextTokens=-1), r"\$\.contextTokens"),
         (lambda value: value.update(contextTokens=0), r"\$\.contextTokens"),
@@ -175,15 +175,16 @@ def test_an_absent_distribution_is_unavailable_with_the_line_that_installs_it() 
         distribution_root(Origin("no-such-dist", "1.0", "no_such/files"))
 
 
-def test_unknown_ids_files_and_foreign_formats_are_told_apart(bundle_dir: Path, tmp_path: Path) -> None:
+def test_unknown_ids_files_and_foreign_formats_are_told_apart(tmp_path: Path) -> None:
     """Each kind of wrong reference has its own code."""
-    plain = tmp_path / "plain.bin"
+    plain, later = tmp_path / "plain.bin", tmp_path / "later.bin"
     plain.write_bytes(b"12345")
+    later.write_bytes(b"LITERTLM" + (2).to_bytes(4, "little") + bytes(12) + (64).to_bytes(8, "little"))
     cases = {
         "no-such-bundle": "bundle_not_found",
         tmp_path / "absent": "bundle_not_found",
         plain: "bundle_path",
-        bundle_dir / "litertlm-hf" / "test_hf_tokenizer.litertlm": "format_not_supported",
+        later: "format_not_supported",
     }
     for reference, code in cases.items():
         with pytest.raises(PlannerFault) as caught:
