@@ -22,11 +22,15 @@ _ID_LISTS = frozenset({"ids", "generatedIds"})
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Most bytes of a document and of one string, most items of a list or object (token ids apart)."""
+    """Most bytes of a document and of one string, most items of a list or object (token ids apart).
+
+    `any_text` leaves strings as they are, of whatever characters: a model's answer is its own affair.
+    """
 
     total_bytes: int
     field_bytes: int
     list_items: int
+    any_text: bool = False
 
 
 REQUEST_BOUNDS = Bounds(total_bytes=4 * 1024 * 1024, field_bytes=1024 * 1024, list_items=20_000)
@@ -101,8 +105,8 @@ def load_strict(data: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Any:
         invalid("$", f"is not JSON at character {position}")
     # An escape can hide a surrogate or NUL, and only a long document can hold a long string.
     escaped = b"\\u" in data
-    suspect = hooks.seen or holds_forbidden(text)
-    if not suspect and (escaped or len(data) > bounds.field_bytes):
+    suspect = hooks.seen or (not bounds.any_text and holds_forbidden(text))
+    if not suspect and not bounds.any_text and (escaped or len(data) > bounds.field_bytes):
         suspect = _any_bad_string(value, bounds.field_bytes, escaped)
     if suspect:
         _refuse_flaws(value, bounds.field_bytes)

@@ -1,69 +1,14 @@
-"""The one HTTP client: what it sends, what it takes for an answer, and what it says when there is none."""
+"""The one call by ids or messages: what it sends, what it takes for an answer, and what it says when there is none."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from planner.runtimes.chat_server import ChatServer
 from planner.values.reasons import PlannerFault
-
-CANARY = "canary-7f3a"
-
-
-class Upstream(ThreadingHTTPServer):
-    """A server that answers each path with what a test put there and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        """Listen on a free port of this machine."""
-        self.answers: dict[str, tuple[int, bytes]] = {}
-        self.asked: list[tuple[str, Any]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        """The base URL."""
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Upstream
-
-    def do_GET(self) -> None:
-        self._answer(None)
-
-    def do_POST(self) -> None:
-        self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-    def _answer(self, body: Any) -> None:
-        self.server.asked.append((self.path, body))
-        status, data = self.server.answers.get(self.path, (404, b""))
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", "/elsewhere")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    """A running server."""
-    server = Upstream()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+from tests.support.upstream import CANARY, Upstream
 
 
 def test_ids_go_to_llama_as_they_are(upstream: Upstream) -> None:
