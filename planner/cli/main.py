@@ -18,6 +18,7 @@ from planner.cli.lazy import LazyGroup
 
 COMMANDS = {
     "plan": "Plan one call: which token ids go to the model, what was left out and why.",
+    "run": "Run a plan on a llama.cpp server and compare its token counts with the plan's.",
     "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
     "explain": "Say what happened to every id of a plan, or what another window would change.",
     "verify": "Check a plan file: its structure, and with the request also tokens, coverage, citations and tools.",

@@ -1,0 +1,129 @@
+"""What `planner run` hands to a server: the ids of a plan made now, or of one that was written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.cli.asking import Overrides, plan_chat, planner_for
+from planner.cli.explain import MAX_ANSWER_BYTES, check_digest
+from planner.cli.failure import usage
+from planner.cli.files import STDIO, read_input
+from planner.values.reasons import RefusalSignal
+
+if TYPE_CHECKING:
+    from planner.values.plan import Plan, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Ids to run, in tokens what they were planned for; `cached_tokens` is None where nothing is known of before."""
+
+    ids: Sequence[int] = field(repr=False)
+    max_output_tokens: int
+    window_tokens: int
+    plan_id: str
+    bundle_id: str
+    cached_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse invalid-input a plan whose window is full: a server would answer with one token all the same."""
+        if self.max_output_tokens < 1:
+            raise RefusalSignal("invalid-input", "$.reservedOutputTokens: the plan leaves no token for an answer")
+
+
+def ready_from(
+    source: str | None, chat: str | None, tools: str | None, ids: str | None, overrides: Overrides
+) -> Ready | Refusal:
+    """Return what to run, or the refusal of a request, made now or written down.
+
+    Raises RefusalSignal invalid-input for sources that contradict each other and for ids that are not those of the
+    receipt; PlannerFault as opening a bundle and reading files do.
+    """
+    if (source is None) == (chat is None):
+        raise usage("name either a request, plan or receipt, or --chat; see planner run --help")
+    if tools is not None and chat is None:
+        raise usage("--tools goes with --chat; a request holds its own tools")
+    if chat is not None:
+        if ids is not None:
+            raise usage("--ids goes with a receipt")
+        return _of_answer(plan_chat(chat, tools, overrides))
+    assert source is not None, "checked above"
+    data = read_input(source, MAX_ANSWER_BYTES)
+    base = None if source == STDIO else Path(source).resolve().parent
+    keys = _keys(data)
+    recorded = bool(keys & {"receipt", "planId"})
+    if recorded and overrides != Overrides():
+        raise usage("a plan is run as it is; to plan with other options, name the request")
+    if ids is not None and "planId" not in keys:
+        raise usage("--ids goes with a receipt")
+    if "planId" in keys:
+        return _of_receipt(data, ids)
+    if recorded:
+        return _of_record(data, base)
+    return _of_request(data, base, overrides)
+
+
+def _keys(data: bytes) -> set[str]:
+    try:
+        return set(json.loads(data).keys())
+    except (ValueError, AttributeError, RecursionError):
+        return set()
+
+
+def _of_answer(answer: Plan | Refusal, cached: int | None = None) -> Ready | Refusal:
+    from planner.values.plan import Plan
+
+    if not isinstance(answer, Plan):
+        return answer
+    receipt, window = answer.receipt, answer.account.input_limit
+    return Ready(answer.ids, answer.max_output_tokens, window, receipt.plan_id, receipt.model_bundle_id, cached)
+
+
+def _of_record(data: bytes, base: Path | None) -> Ready | Refusal:
+    from planner.wire.parse import parse_plan, parse_refusal
+
+    if "maxOutputTokens" not in _keys(data):
+        return parse_refusal(data)
+    plan = parse_plan(data, base=base)
+    check_digest(plan)
+    return _of_answer(plan)
+
+
+def _of_receipt(data: bytes, ids: str | None) -> Ready:
+    from planner.values.digest import final_input_digest
+    from planner.wire.ids_file import MAX_IDS, ids_from_bytes
+    from planner.wire.parse import parse_receipt
+
+    receipt = parse_receipt(data)
+    account = receipt.account
+    if receipt.final_input_digest is None or account is None:
+        raise RefusalSignal("invalid-input", "$: is the receipt of a refusal; there is nothing to run")
+    if ids is None:
+        raise usage("a receipt holds no ids; name their file with --ids")
+    found = ids_from_bytes(read_input(ids, MAX_IDS * 4 + 4096), "--ids")
+    if receipt.final_input_digest != final_input_digest(receipt.bundle_digest or "", found):
+        raise RefusalSignal("invalid-input", "--ids: are not the ids the receipt was sealed over")
+    room = account.input_limit - account.safety_margin_tokens - len(found)
+    return Ready(found, room, account.input_limit, receipt.plan_id, receipt.model_bundle_id)
+
+
+def _of_request(data: bytes, base: Path | None, overrides: Overrides) -> Ready | Refusal:
+    from planner.runtimes.llama_cpp import expected_cached
+    from planner.values.plan import Plan
+    from planner.wire.parse import parse_request
+
+    request = parse_request(data, base=base)
+    planner = planner_for(overrides.bundle or request.model_bundle_id)
+    request = overrides.apply(request, planner.bundle_id)
+    answer = planner.plan(request)
+    previous, cached = request.previous, None
+    if isinstance(answer, Plan) and previous is not None and None not in (previous.ids, previous.generated_ids):
+        kv = planner.encoder().bundle.manifest.kv
+        # Behind a sliding window a shared beginning may be gone; nothing certain can be said.
+        if kv is None or kv.sliding_window is None:
+            cached = expected_cached(previous.ids or (), previous.generated_ids or (), answer.ids)
+    return _of_answer(answer, cached)
