@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full bench fix clean
+.PHONY: help demo test test-adapters test-full bench fix clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo       plan a real conversation and draw its account"
 	@echo "make test       install, then check layout, style, types, generated files and run the tests"
+	@echo "make test-adapters  install real runtimes and run the tests that ask them"
 	@echo "make test-full  the same with 500 generated conversations per bundle and every long run (hours)"
 	@echo "make bench      measure speed; writes JSON and a plot below benchmarks/"
 	@echo "make fix        let ruff repair and format"
@@ -45,6 +46,13 @@ $(VENV)/.bench-$(KEY): $(VENV)/.test-$(KEY)
 	@$(PIP) install -e ".[bench,conformance]"
 	@touch $@
 
+# A platform without a wheel leaves that runtime out; its group is then skipped below, and installed another time.
+$(VENV)/.runtime-$(KEY): $(VENV)/.test-$(KEY)
+	@echo "installing real runtimes into $(VENV)"
+	@all=yes; for extra in runtime-llama; do \
+		$(PIP) install --only-binary xllamacpp,onnx,onnxruntime,onnxruntime-genai -e ".[$$extra]" || all=no; \
+	done; if [ $$all = yes ]; then touch $@; fi
+
 # Where the files of qwen3 cannot be had, the demo runs on the embedded bundle and says so.
 demo: $(VENV)/.demo-$(KEY)
 	@$(MAKE) --no-print-directory $(VENV)/.qwen3-$(KEY) || true
@@ -72,12 +80,23 @@ test: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
 	$(call stage,demo)
 	@CI=true $(BIN)/planner demo > /dev/null
 	$(call stage,pytest)
-	@$(BIN)/python -m pytest -q --ignore=tests/tidy
+	@$(BIN)/python -m pytest -q --ignore=tests/tidy -m "not runtime"
+
+# $(1) a runtime, $(2) its module, $(3) where its tests are.
+define group
+	$(call stage,$(1))
+	@if $(BIN)/python -c "import importlib.util as u, sys; sys.exit(u.find_spec('$(2)') is None)"; \
+	then $(BIN)/python -m pytest -q -m runtime $(3); \
+	else echo "skipped: no wheel of $(2) could be installed on this platform"; fi
+endef
+
+test-adapters: $(VENV)/.runtime-$(KEY)
+	$(call group,llama.cpp,xllamacpp,tests/runtimes/llama tests/bundles/gguf)
 
 test-full: export PLANNER_PARITY_EXAMPLES ?= 500
 test-full: export PLANNER_MAX_EXAMPLES ?= 200
 test-full: export PLANNER_FULL ?= 1
-test-full: test
+test-full: test test-adapters
 
 bench: $(VENV)/.bench-$(KEY)
 	@$(BIN)/python benchmarks/bench_plan.py

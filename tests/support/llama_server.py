@@ -10,18 +10,24 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
+
 _CHILD = """
+import json
 import sys
 import xllamacpp as x
 params = x.CommonParams()
 params.model.path = sys.argv[1]
 params.n_parallel, params.ctx_shift, params.warmup = 1, False, False
 params.cpuparams.n_threads = 1
-params.n_ctx = int(sys.argv[2])
+for name, value in json.loads(sys.argv[2]).items():
+    assert hasattr(params, name), name
+    setattr(params, name, value)
 if hasattr(params, "ui"):
     params.ui = False
 server = x.Server(params)
@@ -35,11 +41,20 @@ def installed() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
 
 
+NEEDS_LLAMA = [
+    pytest.mark.runtime,
+    pytest.mark.skipif(not installed(), reason="the wheel xllamacpp is not installed: no llama.cpp to ask"),
+]
+"""Marks of a module whose tests ask a real llama.cpp; `make test-adapters` runs them."""
+
+
 class LlamaServer:
     """Serve one model file while the `with` block lasts."""
 
-    def __init__(self, model: Path, *, context: int = 512) -> None:
-        self._command = [sys.executable, "-c", _CHILD, str(model), str(context)]
+    def __init__(self, model: Path, *, context: int = 512, **settings: Any) -> None:
+        """Keep the settings; those beside `context` are fields of the library's parameters by name."""
+        fields = json.dumps({"n_ctx": context, **settings})
+        self._command = [sys.executable, "-c", _CHILD, str(model), fields]
         self._child: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -77,7 +92,20 @@ class LlamaServer:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
+    def template_of(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> str:
+        """Return the prompt text that the runtime's own template engine makes of a list."""
+        return str(self.post("/apply-template", {"messages": list(messages), **_with(tools)})["prompt"])
+
+    def counted(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> int:
+        """Return how many prompt tokens the chat endpoint would read for a list, without running it."""
+        body = {"messages": list(messages), **_with(tools)}
+        return int(self.post("/v1/chat/completions/input_tokens", body)["input_tokens"])
+
     def tokenize(self, text: str, *, parse_special: bool = True, add_special: bool = False) -> list[int]:
         """Return the runtime's own ids of a text."""
         body = {"content": text, "parse_special": parse_special, "add_special": add_special}
         return list(self.post("/tokenize", body)["tokens"])
+
+
+def _with(tools: Sequence[Any]) -> dict[str, Any]:
+    return {"tools": list(tools)} if tools else {}

@@ -20,9 +20,9 @@ from tests.bundles.gguf.conftest import REFERENCE, VOCABULARIES, vocabulary_path
 from tests.bundles.gguf.small import BORDERS, changed, pair_keys, spm_keys
 from tests.bundles.gguf.texts import mixed_texts
 from tests.support.gguf_writer import Shape, keys_again, llama_model, tokenizer_keys
-from tests.support.llama_server import LlamaServer, installed
+from tests.support.llama_server import NEEDS_LLAMA, LlamaServer
 
-pytestmark = pytest.mark.skipif(not installed(), reason="the wheel xllamacpp is not installed: no llama.cpp to ask")
+pytestmark = NEEDS_LLAMA
 
 FULL = os.environ.get("PLANNER_FULL") == "1"
 TEXTS = 400 if FULL else 150

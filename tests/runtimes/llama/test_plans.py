@@ -1,0 +1,154 @@
+"""Plans on a real llama.cpp: it reads the ids it is sent, caches what is predicted, and refuses where we do.
+
+300 plans by default; PLANNER_LLAMA_PLANS sets another number.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from planner.planner import Planner
+from planner.runtimes import llama_cpp
+from planner.runtimes.llama_cpp import LlamaServer as Client
+from planner.runtimes.llama_cpp import check_room, differences, expected_cached
+from planner.values.plan import Plan
+from planner.values.reasons import PlannerFault
+from planner.values.request import CONCESSIONS, Options
+from tests.runtimes.llama.conftest import WINDOW
+from tests.support import conversations
+from tests.support.llama_server import NEEDS_LLAMA
+
+pytestmark = NEEDS_LLAMA
+PLANS = int(os.environ.get("PLANNER_LLAMA_PLANS", "300"))
+ANSWER_TOKENS = 6
+
+
+def growing_plans(planning: Planner, seed: int, total: int) -> list[Plan]:
+    """Return plans of generated conversations: each beginning of one, then all of it in a window too small for it."""
+    draw, made, number = random.Random(seed), [], 0
+    while len(made) < total:
+        item = conversations.conversation(seed, number, conversations.SHAPES[number % len(conversations.SHAPES)])
+        number += 1
+        users = [at for at, one in enumerate(item.messages) if one["role"] == "user"]
+        window = WINDOW
+        for messages in (*(item.messages[: at + 1] for at in users), item.messages, item.messages):
+            reserved = draw.choice([1, ANSWER_TOKENS, 64])
+            answer = planning.plan(
+                messages=messages, tools=item.tools or None, max_input_tokens=window, reserved_output_tokens=reserved,
+                options=Options(concessions=CONCESSIONS),
+            )  # fmt: skip
+            if isinstance(answer, Plan):
+                made.append(answer)
+                if messages is item.messages:
+                    window = int(len(answer.ids) * draw.uniform(0.5, 0.95)) + 64
+    return made[:total]
+
+
+def run_all(client: Client, plans: Sequence[Plan]) -> tuple[list[str], list[int]]:
+    """Run plans one after another in one slot; return what differs, one line each, and what was cached."""
+    faults, cached = [], []
+    before: tuple[Sequence[int], Sequence[int]] = ((), ())
+    for number, plan in enumerate(plans):
+        expected = expected_cached(*before, plan.ids)
+        served = client.run(plan.ids, min(plan.max_output_tokens, ANSWER_TOKENS), slot=0)
+        assert served.ids is not None
+        before = plan.ids, served.ids
+        cached.append(served.cached_tokens)
+        found = differences(served, len(plan.ids), plan.max_output_tokens, expected)
+        faults += [f"{number}: {one.what} {one.planned} {one.reported}" for one in found]
+        if served.cached_tokens != expected:
+            faults.append(f"{number}: cached {expected} {served.cached_tokens}")
+        if served.truncated:
+            faults.append(f"{number}: truncated")
+    return faults, cached
+
+
+@pytest.fixture(scope="module")
+def plans(planning: Planner, seed: int) -> list[Plan]:
+    """The plans of this module, some of them cut."""
+    return growing_plans(planning, seed, PLANS)
+
+
+def test_R43_the_server_reads_and_caches_what_the_plans_say(client: Client, plans: list[Plan]) -> None:
+    """Prompt tokens as planned, cached tokens as predicted, nothing cut; for every plan, one after another."""
+    faults, cached = run_all(client, plans)
+    assert [] == faults
+    assert PLANS == len(plans)
+    # Neither an empty cache nor plans that leave nothing out would prove much.
+    assert PLANS // 3 < sum(one > 100 for one in cached)
+    assert PLANS // 20 < sum(bool(plan.removed) for plan in plans)
+
+
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_an_id_too_many_or_too_few_is_found(client: Client, plans: list[Plan], place: int) -> None:
+    """The comparison can fail: a prompt that lost or doubled one id is reported with both numbers."""
+    plan = next(plan for plan in plans if len(plan.ids) > 100)
+    for wrong in (plan.ids[:place] + plan.ids[place:][1:], plan.ids[:place] + plan.ids[place:][:1] + plan.ids[place:]):
+        served = client.run(wrong, 1, slot=0)
+        row = differences(served, len(plan.ids), 1)
+        assert [("prompt tokens", len(plan.ids), len(wrong))] == [(one.what, one.planned, one.reported) for one in row]
+
+
+def test_a_wrong_prediction_of_the_cache_is_found(
+    client: Client, plans: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prediction that counts the last generated token as well does not survive a few plans."""
+    monkeypatch.setattr(llama_cpp, "common_length", lambda left, right: min(len(left), len(right)))
+    assert [] != run_all(client, plans[:8])[0]
+
+
+def _plan_of(planning: Planner, length: int, window: int) -> Plan:
+    """Return a plan of exactly `length` ids with nothing kept back for answer or margin."""
+    text = "the " * length
+    for spare in range(40):
+        answer = planning.plan(
+            messages=[{"role": "user", "content": text[: 4 * (length - spare)].strip()}],
+            max_input_tokens=window, reserved_output_tokens=0, safety_margin_tokens=0,
+        )  # fmt: skip
+        if isinstance(answer, Plan) and len(answer.ids) == length:
+            return answer
+    raise AssertionError(f"no text gives {length} ids")
+
+
+def test_R41_at_the_edge_of_the_window_we_and_the_server_agree(client: Client, planning: Planner) -> None:
+    """One less than the window is taken by both, the whole window by neither; margin and reserve are 0 by name."""
+    limits = client.limits(0)
+    assert (WINDOW, 1) == (limits.window_tokens, limits.slots)
+    below, full = (_plan_of(planning, length, WINDOW) for length in (WINDOW - 1, WINDOW))
+    check_room(limits, below.account.input_limit, len(below.ids))
+    served = client.run(below.ids, 1, slot=0)
+    assert (WINDOW - 1, 1, True) == (served.prompt_tokens, served.answer_tokens, served.truncated)
+    assert () == differences(served, WINDOW - 1, below.max_output_tokens)
+    with pytest.raises(PlannerFault, match=f"runtime_mismatch: .*{WINDOW} tokens, the server takes at most"):
+        check_room(limits, full.account.input_limit, len(full.ids))
+    with pytest.raises(PlannerFault, match=f"runtime_mismatch: the server refuses a prompt of {WINDOW} tokens"):
+        client.run(full.ids, 1, slot=0)
+
+
+def test_an_answer_that_fills_the_plan_is_whole(client: Client, planning: Planner) -> None:
+    """With the margin of one token the server gives every token that was planned and truncates nothing."""
+    for window in (WINDOW, 700):
+        plan = planning.plan(
+            messages=[{"role": "user", "content": "the " * (window - 60)}], max_input_tokens=window,
+            reserved_output_tokens=20,
+        )  # fmt: skip
+        assert isinstance(plan, Plan)
+        served = client.run(plan.ids, plan.max_output_tokens, slot=0)
+        assert (False, plan.max_output_tokens) == (served.truncated, served.answer_tokens)
+        assert window - 1 == served.prompt_tokens + served.answer_tokens
+
+
+def test_a_window_cut_off_before_the_planned_end_is_a_difference(client: Client, planning: Planner) -> None:
+    """Ten tokens asked for where three fit: the server says 200 and truncated, we say which numbers differ."""
+    plan = _plan_of(planning, WINDOW - 3, WINDOW)
+    served = client.run(plan.ids, 10, slot=0)
+    assert ("answer tokens before the window ended", 10, 3) == tuple(
+        getattr(one, key) for one in differences(served, WINDOW - 3, 10) for key in ("what", "planned", "reported")
+    )
+    assert () == differences(served, WINDOW - 3, 3)
+    assert () != differences(replace(served, prompt_tokens=1), WINDOW - 3, 3)

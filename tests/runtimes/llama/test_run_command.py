@@ -1,0 +1,61 @@
+"""`planner run` against a real llama.cpp, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.ledger_support import here
+from tests.cli.support import CHAT, REQUEST, TOOLS, planner, small_request
+from tests.runtimes.llama.conftest import WINDOW
+from tests.support.llama_server import NEEDS_LLAMA, LlamaServer
+
+pytestmark = NEEDS_LLAMA
+Capture = pytest.CaptureFixture[bytes]
+
+
+def test_a_request_is_answered_and_counted(server: LlamaServer, reference_gguf: Path) -> None:
+    """In a process of its own: the answer on stdout, one line of figures on stderr."""
+    options = ("--bundle", reference_gguf, "--window", "2048", "--reserve", "30")
+    done = planner("run", REQUEST, "--url", server.url, *options)
+    assert 0 == done.code, done.err
+    total = len(planner("plan", REQUEST, *options, "--json").json["ids"])
+    assert f"prompt tokens: {total} planned, {total} reported; cached: " in done.err
+    assert 1 < len(done.out)
+
+
+def test_a_conversation_goes_on_from_what_the_server_keeps(
+    server: LlamaServer, reference_gguf: Path, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    """The first call's ids and answer as `previous`: what is cached is predicted, and a lost cache is found."""
+    path, options = tmp_path / "request.json", ("--bundle", reference_gguf, "--url", server.url, "--json")
+    path.write_bytes(small_request(modelBundleId="reference.gguf"))
+    plan = here(capsysbinary, "plan", path, "--bundle", reference_gguf, "--json").json
+    first = here(capsysbinary, "run", path, *options).json
+    assert [] == first["differences"]
+    turns = [*json.loads(small_request())["turns"], {
+        "id": "t2", "sequence": 2, "state": "completed",
+        "messages": [{"id": "q", "role": "user", "text": "And Venus?"},
+                     {"id": "a", "role": "assistant", "text": "None."}],
+    }]  # fmt: skip
+    previous = {"planId": plan["receipt"]["planId"], "ids": plan["ids"], "generatedIds": first["generatedIds"]}
+    path.write_bytes(small_request(turns=turns, previous=previous, request={"id": "q2", "text": "And Earth?"}))
+    second = here(capsysbinary, "run", path, *options)
+    assert 0 == second.code, second.err
+    cached = second.json["cachedTokens"]
+    assert cached["planned"] == cached["reported"] > 10
+    server.post("/completion", {"prompt": [1, 2, 3], "n_predict": 1})
+    lost = here(capsysbinary, "run", path, *options)
+    assert 2 == lost.code
+    assert f"cached tokens: {cached['planned']} planned, 0 reported" in lost.err
+
+
+def test_another_model_behind_the_address_is_found(server: LlamaServer, tmp_path: Path, capsysbinary: Capture) -> None:
+    """A plan for a larger window than the server's is refused before the call; a chat within it is run."""
+    chat = ("run", "--chat", CHAT, "--tools", TOOLS, "--url", server.url, "--bundle", "reference")
+    done = here(capsysbinary, *chat)
+    assert (2, "") == (done.code, done.text)
+    assert f"the plan is made for 32768 tokens, the server's window has {WINDOW}" in done.err
+    assert 0 == here(capsysbinary, *chat, "--window", "4096", "--json").code
