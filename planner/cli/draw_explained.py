@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from planner.cli.account_lines import removal_name
 from planner.cli.draw import (
@@ -84,3 +86,15 @@ def draw_recorded(found: Recorded) -> None:
         say(f"digest  {receipt.final_input_digest} (agrees with the {len(found.plan.ids):,} ids)")
     elif receipt.final_input_digest is not None:
         say(f"digest  {receipt.final_input_digest}")
+
+
+def draw_receipts(found: Mapping[str, Any]) -> None:
+    """Draw how two recorded plans differ: identity, items, tokens per line, common prefix."""
+    same = "the same input" if found["sameInput"] else f"{found['outcomeBefore']} before, {found['outcomeAfter']} after"
+    say(same, "bold")
+    if found["changed"]:
+        say(f"changed  {', '.join(found['changed'])}")
+    rows(("left", "came"), list(zip_longest(found["leaves"], found["comes"], fillvalue="")))
+    rows(("line", "before", "after"), [tuple(row.values()) for row in found["tokens"]], right=(1, 2))
+    if found["commonTokens"] is not None:
+        say(f"common prefix  {found['commonTokens']:,} tokens, ended by {found['brokenBy']}")

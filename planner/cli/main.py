@@ -22,6 +22,8 @@ COMMANDS = {
     "count": "Count a text or a chat exactly, as the model's own tokenizer does.",
     "explain": "Say what happened to every id of a plan, or what another window would change.",
     "verify": "Check a plan file: its structure, and with the request also tokens, coverage, citations and tools.",
+    "replay": "Rebuild the input of a recorded call, or say which layer and part differ or are gone.",
+    "diff": "Say what changed between two recorded plans of a conversation.",
     "gate": "Pass or block a release: samples, bundles and tiers against one candidate.",
     "whatif": "Say whether a request would fit into other tiers and bundles, and what would go.",
     "policy": "Check policy texts before they are published.",

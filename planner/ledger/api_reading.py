@@ -8,6 +8,7 @@ from planner.ledger.branches import read_policy
 from planner.ledger.heads import conversation_key
 from planner.ledger.interval import read_interval
 from planner.ledger.legacy import read_unclassified
+from planner.ledger.past import turns_at
 from planner.ledger.reading import (
     Head,
     TurnVersion,
@@ -45,6 +46,10 @@ class Reading:
     def turns(self, conversation_id: str, *, branch: str | None = None) -> Iterator[Turn]:
         """Yield every visible turn by sequence, whatever its state, page by page."""
         return read_turns(self._store, conversation_id, branch)
+
+    def turns_at(self, conversation_id: str, *, generation: int, revision: int) -> tuple[Turn, ...]:
+        """Return every turn as of a revision under a generation, as a receipt names them (R186)."""
+        return turns_at(self._store, conversation_id, generation, revision)
 
     def interval(self, conversation_id: str, first: int, last: int) -> tuple[Turn, ...]:
         """Return every visible turn whose sequence lies between two, both inclusive, whatever its state."""

@@ -119,6 +119,8 @@ def _faults() -> tuple[Code, ...]:
              "Use the bundle of the model that the server runs."),
         Code("plan_file_differs", "fault", "The plan file is not the plan that its request gets.",
              "Write the plan file again; if it was not edited, check bundle, ledger and window."),
+        Code("replay_differs", "fault", "A recorded call cannot be rebuilt; the part that differs or is gone is named.",
+             "Name the bundle, ledger or request of that call; what retention took is gone for good."),
         Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
              "Mend what the reasons name; a larger limit clears none of them."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",

@@ -1,0 +1,76 @@
+"""`planner replay`: rebuild the input of a recorded call, or say which part differs or is gone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from planner.cli.asking import planner_for, read_request
+from planner.cli.explain import read_recorded
+from planner.cli.failure import REFUSED, complain, usage
+from planner.cli.opening import as_tree, open_ledger
+
+if TYPE_CHECKING:
+    from planner.values.receipt import Receipt
+    from planner.values.request import PlanRequest
+
+EPILOG = """\b
+Examples:
+  planner replay receipt.json --ledger chat.db
+  planner replay receipt.json --request request.json --bundle qwen3-0.6b
+
+The texts come from the ledger or the request; the receipt holds none. Nothing is written.
+"""
+
+
+@click.command("replay", epilog=EPILOG)
+@click.argument("recorded", metavar="RECEIPT.json")
+@click.option("--ledger", metavar="DB", help="The ledger the call was planned from.")
+@click.option("--request", metavar="REQUEST.json", help="The request, for a call without a ledger.")
+@click.option("--bundle", metavar="ID|PATH", help="The bundle of the call; default: the one the receipt names.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def command(recorded: str, ledger: str | None, request: str | None, bundle: str | None, as_json: bool) -> int:
+    """Rebuild the input of a recorded call, or say which layer and part differ or are gone.
+
+    Exit 0 where the ids are the same to the last one; exit 2 with one line otherwise.
+    """
+    from planner.gate.replay import differences
+
+    if (ledger is None) == (request is None):
+        raise usage("name either --ledger or --request; see planner replay --help")
+    receipt = read_recorded(recorded).receipt
+    planner = planner_for(bundle or receipt.model_bundle_id)
+    asked = _from_ledger(ledger, receipt) if ledger is not None else read_request(str(request))
+    asked = replace(asked, model_bundle_id=planner.bundle_id)
+    found = differences(receipt, asked, planner.plan(asked), planner.encoder().bundle.manifest)
+    if as_json:
+        click.echo(json.dumps({"same": not found, "differences": as_tree(found)}, indent=1))
+    elif not found:
+        click.echo(f"replayed: {receipt.final_input_digest or receipt.reason}")
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        complain("replay_differs", f"{found[0].line}{more}")
+        return REFUSED
+    return 0
+
+
+def _from_ledger(name: str, receipt: Receipt) -> PlanRequest:
+    """Put a recorded request together again: its frame, the turns of its revision, the summaries it used."""
+    from planner.ledger.parts import CANONICAL_REQUEST
+    from planner.values.reasons import PlannerFault
+    from planner.wire.parse import parse_request
+
+    conversation = receipt.conversation_id
+    if conversation is None or receipt.request_digest is None:
+        raise PlannerFault("conversation_not_found", "the receipt names no conversation of a ledger")
+    with open_ledger(name, read_only=True) as store:
+        frame = parse_request(store.part(conversation, CANONICAL_REQUEST, receipt.request_digest), Path())
+        turns = store.turns_at(conversation, generation=receipt.generation, revision=receipt.revision)
+        named = {(use.id, use.version) for use in receipt.summaries}
+        stored = store.summaries(conversation)
+    kept = [one.record for one in stored if one.record is not None and (one.summary_id, one.summary_version) in named]
+    return replace(frame, turns=turns, summaries=tuple(sorted(kept, key=lambda one: one.covers_from)))
