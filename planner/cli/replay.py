@@ -30,7 +30,9 @@ The texts come from the ledger or the request; the receipt holds none. Nothing i
 @click.command("replay", epilog=EPILOG)
 @click.argument("recorded", metavar="RECEIPT.json")
 @click.option("--ledger", metavar="DB", help="The ledger the call was planned from.")
-@click.option("--request", metavar="REQUEST.json", help="The request, for a call without a ledger.")
+@click.option(
+    "--request", metavar="REQUEST.json", help="The request; with --ledger its frame, if that is gone."
+)
 @click.option("--bundle", metavar="ID|PATH", help="The bundle of the call; default: the one the receipt names.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def command(recorded: str, ledger: str | None, request: str | None, bundle: str | None, as_json: bool) -> int:
@@ -40,11 +42,12 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     """
     from planner.gate.replay import differences
 
-    if (ledger is None) == (request is None):
-        raise usage("name either --ledger or --request; see planner replay --help")
     receipt = read_recorded(recorded).receipt
     planner = planner_for(bundle or receipt.model_bundle_id)
-    asked = _from_ledger(ledger, receipt) if ledger is not None else read_request(str(request))
+    given = None if request is None else read_request(request)
+    asked = given if ledger is None else _from_ledger(ledger, receipt, given)
+    if asked is None:
+        raise usage("name --ledger or --request; see planner replay --help")
     asked = replace(asked, model_bundle_id=planner.bundle_id)
     found = differences(receipt, asked, planner.plan(asked), planner.encoder().bundle.manifest)
     if as_json:
@@ -58,7 +61,7 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     return 0
 
 
-def _from_ledger(name: str, receipt: Receipt) -> PlanRequest:
+def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> PlanRequest:
     """Put a recorded request together again: its frame, the turns of its revision, the summaries it used."""
     from planner.ledger.parts import CANONICAL_REQUEST
     from planner.values.reasons import PlannerFault
@@ -68,9 +71,10 @@ def _from_ledger(name: str, receipt: Receipt) -> PlanRequest:
     if conversation is None or receipt.request_digest is None:
         raise PlannerFault("conversation_not_found", "the receipt names no conversation of a ledger")
     with open_ledger(name, read_only=True) as store:
-        frame = parse_request(store.part(conversation, CANONICAL_REQUEST, receipt.request_digest), Path())
+        stored = given or parse_request(store.part(conversation, CANONICAL_REQUEST, receipt.request_digest), Path())
+        frame = replace(stored, conversation_id=conversation, generation=receipt.generation, revision=receipt.revision)
         turns = store.turns_at(conversation, generation=receipt.generation, revision=receipt.revision)
         named = {(use.id, use.version) for use in receipt.summaries}
-        stored = store.summaries(conversation)
-    kept = [one.record for one in stored if one.record is not None and (one.summary_id, one.summary_version) in named]
+        versions = store.summaries(conversation)
+    kept = [one.record for one in versions if one.record is not None and (one.summary_id, one.summary_version) in named]
     return replace(frame, turns=turns, summaries=tuple(sorted(kept, key=lambda one: one.covers_from)))

@@ -53,7 +53,10 @@ def test_gate_receipt_rebuilds_input(recorded: Path) -> None:
     """What retention took is gone, and the turn is named with its layer."""
     with Ledger.open(recorded / "chat.db") as ledger:
         ledger.retain("c1", turns(3)[2].sequence, "policy-30-days")
-    done = command("replay", recorded / "receipt.json", "--ledger", recorded / "chat.db", "--json")
+    wanted = ("replay", recorded / "receipt.json", "--ledger", recorded / "chat.db")
+    assert "context plan rejected: part_missing:canonical_request: not in the ledger\n" == command(*wanted).err
+    (recorded / "frame.json").write_bytes(dump_request(frame()))
+    done = command(*wanted, "--request", recorded / "frame.json", "--json")
     assert 2 == done.code
     assert {"how": "gone", "layer": "history", "part": "turn/t1"} in done.json["differences"]
     assert done.err.startswith("context plan rejected: replay_differs: history: turn/t1 gone and ")
