@@ -20,6 +20,7 @@ from planner.bundles.hf_folder import id_of, open_folder
 from planner.bundles.manifest import MANIFEST_FILE, ManifestFile, dump_manifest, parse_manifest
 from planner.bundles.open import admitted, opener_of, shipped_ids
 from planner.bundles.provenance import Provenance
+from planner.bundles.runtime_json import runtime_named
 from planner.bundles.stage import Taken, overlay, put_template, read_template, stage
 from planner.bundles.user_folder import ID, Placed, Staged, place, staging
 from planner.values.bundle import Adapter, Manifest
@@ -134,7 +135,8 @@ def _manifest(
             raise RefusalSignal("invalid-input", f"--context is above the {context} tokens that the files state")
         context = wanted.context
     own = tuple(line for line in found.warnings if line != CUT_SHORT)
-    manifest = replace(found, id=bundle_id, adapter=adapter, runtime=wanted.runtime, context_tokens=context)
+    runtime = None if wanted.runtime is None else runtime_named(wanted.runtime, "--runtime")
+    manifest = replace(found, id=bundle_id, adapter=adapter, runtime=runtime, context_tokens=context)
     noticed = tuple(dict.fromkeys((*warnings, *own, *advise(bundle, manifest), *wanted.notes)))
     manifest = replace(manifest, warnings=noticed)
     return replace(manifest, digest=bundle_digest(manifest))

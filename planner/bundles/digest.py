@@ -46,7 +46,7 @@ def bundle_digest(manifest: Manifest) -> str:
                 "files": sorted([entry.path, entry.size_bytes, entry.sha256] for entry in manifest.files),
                 "prefixSpace": manifest.prefix_space,
                 "rewrites": sorted(manifest.rewrites),
-                "runtime": manifest.runtime,
+                "runtime": None if manifest.runtime is None else manifest.runtime.identity(),
                 "template": manifest.template_digest,
                 "templateEntry": manifest.template_entry,
                 "tokenizerFormat": manifest.tokenizer_format,

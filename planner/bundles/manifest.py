@@ -32,6 +32,7 @@ from planner.bundles.provenance import (
     read_adapter,
     read_provenance,
 )
+from planner.bundles.runtime_json import runtime_from_json, runtime_to_json
 from planner.values.bundle import ControlToken, EncodeMode, FileEntry, Manifest, Tier, TokenizerFormat
 from planner.values.reasons import PlannerFault
 
@@ -112,7 +113,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         template_version=None if template is None else template[3],
         base_model=top.take("baseModel", read_text, None),
         adapter=None if adapter is None else adapter[0],
-        runtime=top.take("runtime", read_text, None),
+        runtime=top.take("runtime", runtime_from_json, None),
         context_tokens=top.take("contextTokens", read_positive, None),
         tiers=tuple(top.take("tiers", lambda rows, at: read_list(rows, at, _tier), [])),
         reserved_output_tokens=top.take("reservedOutputTokens", read_positive, None),
@@ -158,7 +159,7 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
         "file": parsed.template_file, "entry": manifest.template_entry,
         "version": manifest.template_version, "sha256": manifest.template_digest,
     }  # fmt: skip
-    value |= {"runtime": manifest.runtime, "contextTokens": manifest.context_tokens}
+    value |= {"runtime": runtime_to_json(manifest.runtime), "contextTokens": manifest.context_tokens}
     value["tiers"] = [
         {"id": tier.id, "maxInputTokens": tier.max_input_tokens, "validTo": tier.valid_to} for tier in manifest.tiers
     ]

@@ -37,13 +37,24 @@ def account_lines(account: Account) -> tuple[Line, ...]:
         Line("F", "framing", account.framing_tokens, "white"),
         Line("O", "reserve for the answer", account.reserved_output_tokens, "bright_black"),
         Line("-", "safety margin", account.safety_margin_tokens, "bright_black"),
+        *_runtime_lines(account),
         Line(".", "free", free_tokens(account), "bright_black"),
     )
+
+
+def _runtime_lines(account: Account) -> tuple[Line, ...]:
+    """Return what the runtime adds or keeps back; most runtimes do neither."""
+    found = (
+        Line("W", "added by the runtime", account.runtime_overhead_tokens, "bright_black"),
+        Line("-", "kept back by the runtime", account.runtime_kept_tokens, "bright_black"),
+    )
+    return tuple(line for line in found if line.tokens)
 
 
 def free_tokens(account: Account) -> int:
     """Return the tokens of the window that nobody uses; negative by what is missing on overflow."""
     taken = account.input_tokens + account.reserved_output_tokens + account.safety_margin_tokens
+    taken += account.runtime_overhead_tokens + account.runtime_kept_tokens
     return account.input_limit - taken
 
 

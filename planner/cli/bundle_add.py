@@ -20,7 +20,7 @@ _SAID = {"new": "added", "same": "already there", "replaced": "replaced"}
 @click.argument("path", metavar="PATH")
 @click.option("--id", "bundle_id", metavar="ID", help="Its id; without it the name of the folder or file.")
 @click.option("--template", metavar="FILE", help="A chat template that replaces the model's own.")
-@click.option("--runtime", metavar="NAME", help="The runtime that will be given the prompts.")
+@click.option("--runtime", metavar="NAME[@VERSION]", help="The runtime that will be given the prompts.")
 @click.option("--adapter", metavar="PATH[@SCALE]", help="A PEFT folder, .safetensors or .gguf file of an adapter.")
 @click.option("--context", type=click.IntRange(min=1), metavar="N", help="Tokens that prompt and answer share.")
 @click.option("--note", "notes", multiple=True, metavar="TEXT", help="A line kept with the bundle, may be repeated.")

@@ -19,6 +19,7 @@ def draw_bundle(described: Mapping[str, Any]) -> None:
     """Draw manifest, files, tiers, tokens and profile of one described bundle."""
     manifest, profile, added = described["manifest"], described["profile"], described["textTokens"]
     say(f"bundle {manifest['id']}", "bold")
+    manifest = {**manifest, "runtime": _runtime(manifest["runtime"])}
     rows(("manifest", ""), [(name, _cell(manifest[name])) for name in _MANIFEST])
     files = [(one["path"], f"{one['size_bytes']:,}", one["sha256"]) for one in manifest["files"]]
     rows(("file", "bytes", "sha256"), files, right=(1,))
@@ -44,6 +45,15 @@ def _first(texts: Sequence[str]) -> str:
     """Name the first few in ASCII."""
     named = " ".join(f"{text[:24]!a}"[1:-1] for text in texts[:6])
     return named + (" ..." if len(texts) > 6 else "")
+
+
+def _runtime(found: Mapping[str, Any] | None) -> str | None:
+    """Name the engine, its version and what the deployment declares."""
+    if found is None:
+        return None
+    version = found["version"] or "version not stated"
+    declared = [f"{name} {found[name]:,}" for name in ("context_tokens", "slots", "overhead_tokens") if found[name]]
+    return ", ".join([found["profile"]["name"], version, *declared])
 
 
 def _cell(value: Any) -> str:

@@ -45,6 +45,8 @@ def account(assembled: Assembled, request: PlanRequest, window: Window) -> Accou
         framing_tokens=total - sum(assembled.charges.values()),
         reasoning_reserve_tokens=split.reasoning if split is not None else 0,
         safety_margin_tokens=window.margin,
+        runtime_overhead_tokens=window.overhead,
+        runtime_kept_tokens=window.kept,
         input_limit=window.total,
         headroom_tokens=max(0, window.budget - total),
         items=dict(assembled.charges),

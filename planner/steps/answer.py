@@ -112,14 +112,13 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
     extra = {"kept": kept, "removed": gone.removals, **_extra(answering, encoding, gone)}
     extra |= {"hidden_characters": hidden, "flags": [*extra["flags"], *hidden_flags]}
     receipt = plan_receipt(sealing, figures, framed, assembled, extra)
-    room = resolved.window.budget - len(assembled.ids)
     return Plan(
         ids=assembled.ids,
         account=figures,
         receipt=receipt,
         kept=kept,
         removed=gone.removals,
-        max_output_tokens=resolved.window.reserved + max(0, room),
+        max_output_tokens=resolved.window.most_output(len(assembled.ids)),
         advice=advise(request, layered, len(assembled.ids), resolved.window.budget),
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),

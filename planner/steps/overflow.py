@@ -8,7 +8,7 @@ from planner.steps.drop import smallest_drop
 from planner.steps.forms import result_name
 from planner.steps.ladder import carried
 from planner.steps.measure import Measured, Measurer
-from planner.steps.window import is_valid
+from planner.steps.window import ceiling, is_valid
 from planner.values.bundle import Manifest
 from planner.values.plan import Advice
 from planner.values.window import Window
@@ -82,13 +82,14 @@ def _pinned_evidence(measurer: Measurer, last: Measured, room: int) -> tuple[str
 
 
 def _tiers(last: Measured, window: Window, manifest: Manifest, now: str | None) -> tuple[str, ...]:
-    need = last.tokens + window.reserved + window.margin
-    context = manifest.context_tokens
+    need = last.tokens + window.total - window.budget
+    context, most = manifest.context_tokens, ceiling(manifest)
     return tuple(
         tier.id
         for tier in manifest.tiers
         if tier.max_input_tokens >= need
         and (context is None or tier.max_input_tokens <= context)
+        and (most is None or most >= need)
         and is_valid(tier, now)
     )
 

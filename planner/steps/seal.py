@@ -56,6 +56,7 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any
     request, manifest = sealing.request, sealing.manifest
     if sealing.request_digest is None:
         request = sayable(request)
+    runtime = manifest.runtime if manifest is not None else None
     return Receipt(
         plan_id=plan_id(sealing),
         outcome=outcome,
@@ -72,7 +73,8 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any
         template_entry=manifest.template_entry if manifest is not None else None,
         template_version=manifest.template_version if manifest is not None else None,
         template_digest=manifest.template_digest if manifest is not None else None,
-        runtime=(manifest.runtime or "none") if manifest is not None else "none",
+        runtime=runtime.name if runtime is not None else "none",
+        runtime_version=runtime.version if runtime is not None else None,
         policy_version=request.policy_version,
         generation=request.generation,
         revision=request.revision,
@@ -146,9 +148,13 @@ def front_tokens(assembled: Assembled) -> int:
 def cache_key(sealing: Sealing, ids: array[int], front: int) -> str:
     """Return the key of a runtime's cache of the front: runtime, bundle, switches and those ids."""
     manifest, options = sealing.manifest, sealing.request.template_options
-    runtime, bundle = (manifest.runtime, manifest.digest) if manifest is not None else (None, None)
+    runtime, bundle = (_runtime_label(manifest), manifest.digest) if manifest is not None else (None, None)
     head = _key_head(runtime, bundle) if not options else canonical(_key_fields(runtime, bundle, options))
     return digest(head + b"\0" + ids_bytes(ids[:front]))
+
+
+def _runtime_label(manifest: Manifest) -> str | None:
+    return None if manifest.runtime is None else manifest.runtime.label
 
 
 def _key_fields(runtime: str | None, bundle: str | None, options: Mapping[str, Any]) -> dict[str, Any]:

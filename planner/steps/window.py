@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from planner.values.bundle import Manifest, Tier
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
+from planner.values.runtime import Runtime
 from planner.values.window import Window
 
 DEFAULT_RESERVED_TOKENS = 512
@@ -28,7 +29,8 @@ def resolve_window(request: PlanRequest, manifest: Manifest) -> Resolved:
 
     Refuses invalid-input for a tier of another bundle, a limit that leaves nothing beside the reserve, or no limit
     at all where the bundle states none; tier_not_valid for a tier whose validity has ended, and where no limit is
-    asked for and no approved tier is valid: the context behind the tiers was never approved.
+    asked for and no approved tier is valid: the context behind the tiers was never approved; runtime_limit where
+    the runtime's own rules leave no room.
     """
     defaults: dict[str, int] = {}
     reserved = request.reserved_output_tokens
@@ -47,19 +49,77 @@ def resolve_window(request: PlanRequest, manifest: Manifest) -> Resolved:
         if not valid:
             raise RefusalSignal("tier_not_valid", "$.tierId: absent, and no approved tier is valid")
         limits.append(max(valid))
-    if manifest.context_tokens is not None:
-        limits.append(manifest.context_tokens)
+    most = ceiling(manifest)
+    if most is not None:
+        limits.append(most)
     if not limits:
         raise RefusalSignal("invalid-input", "$.maxInputTokens: absent, and the bundle states no context")
     total = min(limits)
     if not asked or total != request.max_input_tokens:
         defaults["maxInputTokens"] = total
     if total <= reserved:
+        if total == most and manifest.runtime is not None:
+            raise RefusalSignal("runtime_limit", f"the runtime's window of {total} is not greater than the reserve")
         raise RefusalSignal("invalid-input", "$.maxInputTokens: not greater than the reserved output")
-    flags = ["runtime_none"] if manifest.runtime is None else []
-    if manifest.context_tokens is None:
+    window = Window(total, reserved, margin)
+    if manifest.runtime is not None:
+        window = _in_runtime(window, manifest.runtime, known=most is not None)
+    return Resolved(window, defaults, _flags(manifest))
+
+
+def ceiling(manifest: Manifest) -> int | None:
+    """Return the most tokens prompt and output may have together: the context, or what its runtime gives of it.
+
+    None where nobody states a window. Another runtime's figures are never looked at (R173).
+    """
+    runtime = manifest.runtime
+    if runtime is None:
+        return manifest.context_tokens
+    slot = runtime.slot_tokens(manifest.context_tokens)
+    given = [] if slot is None else [slot - runtime.profile.kept_back_tokens]
+    if runtime.profile.total_limit is not None:
+        given.append(runtime.profile.total_limit)
+    return min(given, default=None)
+
+
+def _in_runtime(window: Window, runtime: Runtime, *, known: bool) -> Window:
+    """Return the window with the runtime's own rules in it.
+
+    known  whether a window of the runtime is; without it the request's own limit is taken for the runtime's.
+    Refuses runtime_limit where its least prefill or its most output cannot be met (peers.md T20).
+    """
+    profile = runtime.profile
+    if profile.output_limit is not None and window.reserved > profile.output_limit:
+        raise RefusalSignal(
+            "runtime_limit", f"{window.reserved} tokens are reserved, the runtime writes {profile.output_limit} at most"
+        )
+    total = window.total if known else window.total - profile.kept_back_tokens
+    window = replace(
+        window,
+        total=total,
+        overhead=runtime.overhead_tokens,
+        output_limit=profile.output_limit,
+        min_prefill=profile.min_prefill_tokens,
+        multiple=profile.prefill_multiple,
+    )
+    room = window.budget
+    if profile.min_prefill_tokens and room < profile.min_prefill_tokens:
+        raise RefusalSignal(
+            "runtime_limit", f"a prompt takes {profile.min_prefill_tokens} tokens at least, the room is {room}"
+        )
+    # A prompt as long as the window is refused by some, even where nothing is reserved.
+    most = total - window.overhead - (1 if profile.limit_compare == "ge" else 0)
+    usable = min(room, most)
+    usable -= usable % profile.prefill_multiple
+    return replace(window, kept=room - usable)
+
+
+def _flags(manifest: Manifest) -> tuple[str, ...]:
+    runtime = manifest.runtime
+    flags = ["runtime_none"] if runtime is None else [] if runtime.reviewed else ["runtime_unverified"]
+    if ceiling(manifest) is None:
         flags.append("context_unverified")
-    return Resolved(Window(total, reserved, margin), defaults, tuple(flags))
+    return tuple(flags)
 
 
 def is_valid(tier: Tier, now: str | None) -> bool:

@@ -20,7 +20,8 @@ SEVEN_FIELDS = (*INPUT_FIELDS[:5], "reserved_output_tokens", "framing_tokens")
 class Account:
     """Tokens per line. The six input lines add up to the number of ids handed over (R36).
 
-    The second group are parts "of which"; `items` holds the tokens of each `kind/id`.
+    The second group are parts "of which"; `items` holds the tokens of each `kind/id`. The two runtime lines are
+    no ids of ours: what the runtime adds itself (R41), and what of the window it takes no prompt in.
     """
 
     policy_tokens: int
@@ -38,6 +39,8 @@ class Account:
     conflict_tokens: int = 0
     reasoning_reserve_tokens: int = 0
     safety_margin_tokens: int = 0
+    runtime_overhead_tokens: int = 0
+    runtime_kept_tokens: int = 0
     input_limit: int = 0
     headroom_tokens: int = 0
     items: Mapping[str, int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from planner.values.profile import TemplateProfile
+from planner.values.runtime import Runtime
 
 TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken", "gguf", "litertlm"]
 EncodeMode = Literal["runs", "whole"]
@@ -86,7 +87,7 @@ class Manifest:
     template_version: str | None = None
     base_model: str | None = None
     adapter: Adapter | None = None
-    runtime: str | None = None
+    runtime: Runtime | None = None
     context_tokens: int | None = None
     tiers: tuple[Tier, ...] = ()
     reserved_output_tokens: int | None = None

@@ -106,6 +106,15 @@ class Plan:
         """Always true: lets a caller branch without an isinstance check."""
         return True
 
+    def remaining(self, generated_tokens: int) -> int:
+        """Return how many tokens may still be generated, for a caller that counts while it streams.
+
+        Raises ValueError for a count that is no whole number.
+        """
+        if type(generated_tokens) is not int or generated_tokens < 0:
+            raise ValueError("expected a whole number of tokens")
+        return max(0, self.max_output_tokens - generated_tokens)
+
     @property
     def plan_file(self) -> PlanFile:
         """The plan as the structural gate reads it; items and reserve add up to the real prompt (R197, X23)."""

@@ -71,6 +71,8 @@ def _refusals() -> tuple[Code, ...]:
              "Plan again; do not run this record."),
         Code("template_budget", "refusal", "The template wrote more than its output budget allows.",
              "Do not use this template."),
+        Code("runtime_limit", "refusal", "The runtime's own limits leave no room: its window, its least prefill or "
+             "its most output.", "Reserve less, or run it with a larger window."),
         Code("tier_not_valid", "refusal", "The tier's validity has ended at now, or cannot be judged without it.",
              "Name a tier that is approved now, or send now."),
         Code("hidden_characters", "refusal", "Content holds characters that are not shown: a flag where they stay, a "
@@ -210,6 +212,8 @@ def _records() -> tuple[Code, ...]:
         Code("generated_unknown", "flag", "previous has no generatedIds.", "Send previous.generatedIds."),
         Code("runtime_none", "flag", "The bundle names no runtime; nothing was deducted for one.",
              "Name a runtime in the manifest."),
+        Code("runtime_unverified", "flag", "The runtime's version is not stated, or its rules were reviewed for "
+             "another.", "State a reviewed version in the manifest."),
         Code("appended", "prefix", "The previous prompt is a prefix of this one.", "None needed."),
         Code("cut_moved", "prefix", "Older turns left.", "Set lowWater below 1."),
         Code("summary_changed", "prefix", "Another summary stands in the history.", "None needed."),

@@ -113,6 +113,7 @@ class Receipt:
     template_fallback: str | None = None
     slot: str | None = None
     runtime: str = "none"
+    runtime_version: str | None = None
     policy_version: str = ""
     generation: int = 0
     revision: int = 0

@@ -15,6 +15,8 @@ from planner.bundles.digest import bundle_digest
 from planner.bundles.hf_folder import open_folder
 from planner.values.bundle import Adapter, ControlToken, FileEntry, Manifest, Tier
 from planner.values.reasons import PlannerFault
+from planner.values.runtime import Runtime
+from planner.values.runtime_rows import RUNTIMES
 from tests.bundles.test_tokenizer_json import tiny, write_folder
 
 TEMPLATE = (
@@ -177,7 +179,7 @@ def test_the_digest_follows_what_changes_ids_and_nothing_else(tmp_path: Path) ->
         {"files": ()},
         {"prefix_space": "each_stretch"},
         {"rewrites": ("x",)},
-        {"runtime": "r"},
+        {"runtime": Runtime(RUNTIMES["llama.cpp"])},
         {"template_digest": "0"},
         {"template_entry": "tool_use"},
         {"tokenizer_format": "tekken"},

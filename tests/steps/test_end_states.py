@@ -19,6 +19,8 @@ from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Leaf
 from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.request import CurrentRequest, Options, PlanRequest, TextItem
+from planner.values.runtime import Runtime
+from planner.values.runtime_rows import RUNTIMES
 from planner.values.turn import Message, Turn
 from planner.wire.parse import parse_account
 from tests.evidence.test_conflicts import disputed, other, tightest
@@ -97,6 +99,11 @@ def _unexplained(_: pytest.MonkeyPatch) -> Refusal | Plan:
     return tightest(disputed(other()))[1][0]
 
 
+def _no_room_in_runtime(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    runtime = Runtime(RUNTIMES["llama.cpp"], context_tokens=256)
+    return Planner(ToyBundle(runtime=runtime)).plan(SIMPLE)
+
+
 def _known(name: str) -> Make:
     make, bundle = REFUSALS[name]
     return lambda _: Planner(bundle).plan(make())
@@ -110,6 +117,7 @@ REACHED: dict[str, Make] = {
     "attribution_lost": _unattributed,
     "control_token_forged": _forged,
     "hidden_characters": _hidden,
+    "runtime_limit": _no_room_in_runtime,
     "tier_not_valid": _expired,
     "insufficient_evidence": _no_evidence,
     "protected_source_revoked": _revoked,
