@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TextItem,
         Tool,
     )
+    from planner.values.resolution import FactDecision
     from planner.values.summary import SummaryRecord
     from planner.values.switches import Switches
     from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult, Turn
@@ -47,6 +48,7 @@ __all__ = [
     "Compactor",
     "Conversation",
     "CurrentRequest",
+    "FactDecision",
     "Ledger",
     "Message",
     "MustPreserve",
@@ -91,6 +93,7 @@ _HOMES = {
     "planner.values.request": (
         "CurrentRequest", "Options", "OutputSchema", "PlanRequest", "Previous", "TextItem", "Tool",
     ),
+    "planner.values.resolution": ("FactDecision",),
     "planner.values.summary": ("SummaryRecord",),
     "planner.values.switches": ("Switches",),
     "planner.values.turn": ("Message", "MustPreserve", "OpenItem", "ToolCall", "ToolResult", "Turn"),

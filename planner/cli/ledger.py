@@ -13,6 +13,7 @@ import click
 
 from planner.cli.failure import REFUSED, complain, usage
 from planner.cli.files import STDIO, check_outputs, not_readable, read_input, write_chunks
+from planner.cli.ledger_resolve import command as resolve_command
 from planner.cli.opening import (
     as_tree,
     conversation_option,
@@ -107,10 +108,12 @@ def export_command(ledger: str, conversation: str, **given: Any) -> int:
                 yield line
 
         write_chunks(out, lines())
-        raw = len(store.unclassified(conversation))
+        raw, settled = len(store.unclassified(conversation)), len(store.resolutions(conversation))
         purged = [run.through_sequence for run in store.retentions(conversation)]
     if raw:
         click.echo(f"not exported: {raw} records that could not be classified", err=True)
+    if settled:
+        click.echo(f"not exported: how disputes about {settled} facts ended, which belongs to summaries", err=True)
     if purged:
         click.echo(f"not exported: turns up to sequence {purged[-1]}, which were purged", err=True)
     if given["as_json"]:
@@ -191,6 +194,9 @@ def retain_command(ledger: str, conversation: str, **given: Any) -> int:
     if not done.cleared:
         click.echo("a reader keeps old pages of the file; run this again when it is closed", err=True)
     return 0
+
+
+command.add_command(resolve_command, "resolve")
 
 
 def _reading(name: str) -> BinaryIO:

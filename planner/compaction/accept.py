@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from planner.compaction.answer import Answer, Entry, parse_answer, state_entry
 from planner.compaction.check import Asked, Sources, check_answer
 from planner.compaction.prompt import run_turns
+from planner.compaction.settle import settled
 from planner.compaction.state_text import state_text
 from planner.compaction.strategy import granularity
-from planner.values.check_summary import SummaryFrame, inside_of, live_marks, messages_in_order, run_now
+from planner.values.check_summary import SummaryFrame, inside_of, live_marks, messages_in_order, run_now, sequences_of
 from planner.values.compaction import Accepted, CompactionPlan, Rejected, Risk, Run
 from planner.values.reasons import RefusalSignal
 from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord, SummaryState
@@ -67,7 +68,8 @@ def judge(answer: str | None, case: Judged) -> Accepted | Rejected:
         refusal = signal
     if refusal is not None:
         return Rejected(refusal.reason, refusal.detail)
-    return Accepted(_record(parsed, turns, sources, case))
+    record = _record(parsed, turns, sources, case)
+    return Accepted(settled(record, case.frame.resolutions, sequences_of(turns)))
 
 
 def _staleness(case: Judged) -> Rejected | None:

@@ -11,6 +11,7 @@ from planner.compaction.strategy import Granularity, granularity
 from planner.values.check_summary import messages_in_order, unfinished_items
 from planner.values.compaction import Risk, Run
 from planner.values.constraint import Constraint
+from planner.values.resolution import FactResolution
 from planner.values.turn import Message, MustPreserve, Turn
 
 _TASK = """\
@@ -66,6 +67,10 @@ _RESULTS = """\
 _WITHDRAWN = """\
 - What stands under "No longer in force" was withdrawn. Do not state it as a decision or as known."""
 
+_SETTLED = """\
+- What stands under "Settled" was in dispute and was decided outside this conversation. State it as settled, whatever \
+an older message says."""
+
 # Every character at which some reader begins a new line: a message must not be able to write a label of its own.
 _LINE_ENDS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
@@ -80,7 +85,13 @@ class SummaryPrompt:
 
 
 def build_prompt(
-    run: Run, turns: Iterable[Turn], constraints: Iterable[Constraint], *, risk: Risk | None = None, goal: str = ""
+    run: Run,
+    turns: Iterable[Turn],
+    constraints: Iterable[Constraint],
+    *,
+    risk: Risk | None = None,
+    goal: str = "",
+    resolutions: Iterable[FactResolution] = (),
 ) -> SummaryPrompt:
     """Return instructions and material for one run. The same values give the same text.
 
@@ -88,16 +99,19 @@ def build_prompt(
     constraints  the live ones of the conversation.
     risk         absent means high (X28).
     goal         the goal so far, of the application's task record or of the summary before (X52).
+    resolutions  how disputes about facts ended; those that rest on a message of the run are told (R156).
     """
     covered = run_turns(run, turns)
     messages = messages_in_order(covered)
     keeps = granularity(risk, [turn.material for turn in covered])
     live = {(entry.id, entry.turn_id) for entry in constraints}
     marks = [(mark, (mark.constraint_id, turn.id) in live) for turn in covered for mark in turn.must_preserve]
-    blocks = [*_state_lines(covered, marks, goal), "Messages"]
+    told = [one for one in resolutions if set(one.source_ids) & set(run.source_ids)]
+    blocks = [*_state_lines(covered, marks, goal), *_settled_lines(told), "Messages"]
     blocks += _message_blocks(messages)
+    extra = [_WITHDRAWN] * any(not lives and mark.text is not None for mark, lives in marks) + [_SETTLED] * bool(told)
     return SummaryPrompt(
-        _instructions(keeps, messages, all(lives or mark.text is None for mark, lives in marks)),
+        _instructions(keeps, messages, extra),
         "\n".join(blocks),
         aliases_of(run),
     )
@@ -114,15 +128,13 @@ def aliases_of(run: Run) -> dict[str, str]:
     return {f"m{place}": message_id for place, message_id in enumerate(run.source_ids, 1)}
 
 
-def _instructions(keeps: Granularity, messages: tuple[Message, ...], all_live: bool) -> str:
+def _instructions(keeps: Granularity, messages: tuple[Message, ...], extra: list[str]) -> str:
     rules = [_RULES]
     if keeps.excerpts:
         rules.append(_EXCERPTS)
     if keeps.conclusion or any(message.tool_result is not None for message in messages):
         rules.append(_RESULTS)
-    if not all_live:
-        rules.append(_WITHDRAWN)
-    return "\n\n".join((_TASK, _FORM, "\n".join(rules)))
+    return "\n\n".join((_TASK, _FORM, "\n".join((*rules, *extra))))
 
 
 def _state_lines(covered: tuple[Turn, ...], marks: list[tuple[MustPreserve, bool]], goal: str) -> Iterator[str]:
@@ -138,6 +150,12 @@ def _state_lines(covered: tuple[Turn, ...], marks: list[tuple[MustPreserve, bool
     if items:
         yield "Open items"
         yield from (f"{item}: {status}" for item, status in items.items())
+
+
+def _settled_lines(told: list[FactResolution]) -> Iterator[str]:
+    if told:
+        yield "Settled"
+        yield from (f"{one.fact_key}:\n{_indented(one.text)}" for one in told)
 
 
 def _message_blocks(messages: tuple[Message, ...]) -> Iterator[str]:

@@ -56,8 +56,9 @@ class Context:
     def frame(self, view: View) -> SummaryFrame:
         """Return what a summary is judged against."""
         return SummaryFrame(
-            view.conversation_id, view.generation, self.choices.policy_version, constraints=view.constraints
-        )
+            view.conversation_id, view.generation, self.choices.policy_version, constraints=view.constraints,
+            resolutions=self.ledger.resolutions(self.conversation_id),
+        )  # fmt: skip
 
     def material(self, view: View) -> Material:
         """Return all turns of the conversation with what summaries cover already."""

@@ -73,7 +73,10 @@ def _fitting(context: Context, run: Run, material: Material, view: View) -> Iter
 
 def _prompt(context: Context, run: Run, material: Material, view: View) -> SummaryPrompt:
     goal, _ = context.goal_before(run, view)
-    return build_prompt(run, material.turns, material.constraints, risk=context.choices.risk, goal=goal)
+    return build_prompt(
+        run, material.turns, material.constraints, risk=context.choices.risk, goal=goal,
+        resolutions=context.ledger.resolutions(context.conversation_id),
+    )  # fmt: skip
 
 
 def _planned(context: Context, run: Run, prompt: SummaryPrompt) -> Plan | Refusal | None:

@@ -20,8 +20,10 @@ from planner.ledger.reading import (
     read_versions,
     read_view,
 )
+from planner.ledger.resolutions import read_resolutions
 from planner.ledger.store import Store
 from planner.ledger.stored import Active
+from planner.values.resolution import FactResolution
 from planner.values.turn import Message, Turn
 from planner.values.view import View
 
@@ -71,6 +73,10 @@ class Reading:
         """Return what `store_policy` stored last."""
         with self._store.read("read a policy") as connection:
             return read_policy(connection, conversation_key(connection, conversation_id))
+
+    def resolutions(self, conversation_id: str) -> tuple[FactResolution, ...]:
+        """Return how disputes about facts ended, one entry a key, as the present line sees them (R156)."""
+        return read_resolutions(self._store, conversation_id)
 
     def view(self, conversation_id: str, *, generation: int | None = None, active: Active | None = None) -> View:
         """Return what one plan reads; its turns are loaded when they are looked at.

@@ -10,9 +10,11 @@ from planner.ledger.legacy import LegacyRecord, import_legacy
 from planner.ledger.marks import mark, set_item, supersede
 from planner.ledger.messages import TurnChange, append, edit, protect
 from planner.ledger.refusals import RefusalKind, record_refusal
+from planner.ledger.resolutions import resolve_fact
 from planner.ledger.scope import Appended
 from planner.ledger.store import Store
 from planner.ledger.turns import cancel, set_state, withdraw
+from planner.values.resolution import FactDecision
 from planner.values.turn import Material, Message, MustPreserve, OpenItem, ProtectionReason, TurnState
 
 
@@ -120,6 +122,10 @@ class Writing:
     ) -> Appended:
         """Set the status of an open item of a turn (X32)."""
         return set_item(self._store, conversation_id, turn_id, item, generation)
+
+    def resolve_fact(self, conversation_id: str, given: FactDecision, *, generation: int | None = None) -> Appended:
+        """Record how the application ended a dispute about a fact; summaries that state it are stale (R156)."""
+        return resolve_fact(self._store, conversation_id, given, generation)
 
     def branch(self, conversation_id: str, branch_id: str, *, at_turn_id: str) -> Branch:
         """Make a branch that leaves after a turn; `switch` goes on with it."""

@@ -28,6 +28,7 @@ CAUSES = {
     "constraint": "constraint_changed",
     "item": "open_item_changed",
     "purge": "source_missing",
+    "fact": "fact_resolved",
 }
 """Cause of a touch -> cause of a `Staleness`, in the words of values/check_summary.py."""
 

@@ -53,6 +53,10 @@ TABLES: dict[str, Table] = {
         _table("refusal", "event conversation branch message_id kind in_force"),
         _table("retention", "event conversation branch through_sequence turns messages parts summaries reason"),
         _table(
+            "resolution",
+            "event conversation branch fact_key decision resolved_by confirmation_id through_sequence part",
+        ),
+        _table(
             "plan",
             "event conversation branch id generation revision seen_event policy_version strategy_version replaces body",
         ),

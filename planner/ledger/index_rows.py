@@ -20,6 +20,8 @@ _TOUCHING = frozenset({"edit", "protection", "withdraw", "mark", "supersede", "i
 
 def is_touch_missing(connection: apsw.Connection, checked: Checked) -> bool:
     """Tell whether an event changed a completed turn and left no touch, so that a stale summary would look current."""
+    if checked.kind == "resolution":
+        return connection.execute("SELECT 1 FROM touch WHERE event = ?", (checked.event,)).fetchone() is None
     if checked.kind not in _TOUCHING:
         return False
     ordinal: Any = checked.place
@@ -77,6 +79,14 @@ def _part_problems(connection: apsw.Connection) -> Iterator[str]:
         " WHERE p.conversation = o.conversation AND p.kind = 'policy' AND p.key = o.part)"
     )
     yield from (f"part of kind policy of conversation {conversation}" for (conversation,) in rows)
+    # Retention takes the words of a decision with the last turn it touched.
+    rows = connection.execute(
+        "SELECT r.event FROM resolution r JOIN head h ON h.conversation = r.conversation WHERE NOT EXISTS"
+        " (SELECT 1 FROM part p WHERE p.conversation = r.conversation AND p.kind = 'fact' AND p.key = r.part)"
+        " AND (SELECT max(t.sequence) FROM touch t WHERE t.conversation = r.conversation AND t.event = r.event)"
+        " > ifnull(h.purged_through, -1)"
+    )
+    yield from (f"part of kind fact of event {event}" for (event,) in rows)
 
 
 def _name_problems(connection: apsw.Connection) -> Iterator[str]:

@@ -26,8 +26,11 @@ from planner.ledger.summary_rows import SummaryRow, is_visible, rows_where
 from planner.ledger.transaction import Transaction
 from planner.values.field_rules import invalid, is_whole
 
-KEPT_PARTS = ("constraint", "policy")
-"""Kinds of parts that a retention run does not take as a whole: a constraint outlives its turn."""
+KEPT_PARTS = ("constraint", "fact", "policy")
+"""Kinds of parts that a retention run does not take as a whole: a constraint outlives its turn.
+
+How a dispute ended goes with the last turn its fact rested on: no summary of it can be built again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def _purge(scope: Scope, before_sequence: int, reason: str) -> Boundary:
     counts: dict[str, Any] = {
         "turns": _touch_purged(tx, scope.conversation, through, -1 if known is None else known),
         "messages": _purge_messages(tx, scope.conversation, lines, starts, before_sequence),
-        "parts": _purge_parts(tx, scope.conversation, lines, starts),
+        "parts": _purge_parts(tx, scope.conversation, lines, starts) + _purge_facts(tx, scope.conversation, through),
         "summaries": _purge_summaries(tx, scope.conversation, lines, (before_sequence, through)),
     }
     _settle_names(tx, scope.conversation, lines, through)
@@ -189,6 +192,16 @@ def _purge_parts(tx: Transaction, conversation: int, lines: Sequence[Sequence[Se
         )
         count += tx.connection.changes()
     return count
+
+
+def _purge_facts(tx: Transaction, conversation: int, through: int) -> int:
+    tx.connection.execute(
+        "DELETE FROM part WHERE conversation = ?1 AND kind = 'fact' AND key IN (SELECT r.part FROM resolution r"
+        " WHERE r.conversation = ?1 AND (SELECT max(t.sequence) FROM touch t WHERE t.conversation = ?1"
+        " AND t.event = r.event) <= ?2)",
+        (conversation, through),
+    )
+    return tx.connection.changes()
 
 
 def _purge_summaries(

@@ -170,6 +170,15 @@ def migrate(connection: apsw.Connection, path: Path, steps: tuple[str, ...], fai
     if version > 0:
         _keep_copy(connection, path.with_name(f"{path.name}.schema-{version}"))
     fail("migrate_before_begin")
+    # A table that others refer to is made again in some steps; the switch only works outside a transaction.
+    connection.execute("PRAGMA foreign_keys=off").fetchall()
+    try:
+        _apply(connection, steps, version, fail)
+    finally:
+        connection.execute("PRAGMA foreign_keys=on").fetchall()
+
+
+def _apply(connection: apsw.Connection, steps: tuple[str, ...], version: int, fail: Callable[[str], None]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         for number, step in enumerate(steps[version:], version + 1):
@@ -179,6 +188,8 @@ def migrate(connection: apsw.Connection, path: Path, steps: tuple[str, ...], fai
             connection.execute("INSERT INTO meta VALUES ('store_key', ?)", (secrets.token_bytes(32),))
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={len(steps)}")
+        if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+            raise PlannerFault("ledger_corrupt", "a reference leads nowhere")
         fail("migrate_before_commit")
         connection.execute("COMMIT")
     except BaseException:

@@ -13,6 +13,7 @@ from planner.values.compaction import STRATEGY_VERSION, Rejected, Run, Staleness
 from planner.values.constraint import Constraint
 from planner.values.fingerprint import fingerprint, protected_fingerprint, source_messages
 from planner.values.receipt import Removal
+from planner.values.resolution import FactResolution, unsettled
 from planner.values.summary import StateEntry, SummaryRecord
 from planner.values.turn import Message, MustPreserve, Turn
 
@@ -30,6 +31,7 @@ StaleCause = Literal[
     "constraint_changed",
     "open_item_changed",
     "citation_revoked",
+    "fact_resolved",
 ]
 """What a `Staleness` of this module may name as its cause."""
 
@@ -44,6 +46,7 @@ class SummaryFrame:
     generation   that of the plan; None where the summary is to be adopted into another one (X11).
     constraints  the live ones, of the whole conversation.
     revision     set only in the conservative mode, in which any other revision makes a summary stale (R120).
+    resolutions  how disputes about facts ended, one a key; a summary that does not show one is stale (R156).
     """
 
     conversation_id: str | None
@@ -53,6 +56,7 @@ class SummaryFrame:
     constraints: tuple[Constraint, ...] = ()
     revoked_citation_ids: frozenset[str] = frozenset()
     revision: int | None = None
+    resolutions: tuple[FactResolution, ...] = ()
 
 
 def live_marks(turn: Turn, constraints: Iterable[Constraint]) -> tuple[MustPreserve, ...]:
@@ -172,7 +176,25 @@ def summary_problem(record: SummaryRecord, turns: Iterable[Turn], frame: Summary
     ):  # fmt: skip
         return _invalid(record, "coverage does not begin and end with a covered turn")
     revoked = next((entry for entry in now.citation_ids if entry in frame.revoked_citation_ids), None)
-    return None if revoked is None else _stale(record, "citation_revoked", revoked)
+    if revoked is not None:
+        return _stale(record, "citation_revoked", revoked)
+    return _unsettled(record, inside, frame.resolutions)
+
+
+def sequences_of(turns: Iterable[Turn]) -> dict[str, int]:
+    """Return message id -> sequence of what these turns hold; a message without its own stands at its turn's."""
+    return {
+        message.id or "": turn.sequence if message.sequence is None else message.sequence
+        for turn in turns
+        for message in turn.messages
+    }
+
+
+def _unsettled(
+    record: SummaryRecord, inside: Iterable[Turn], resolutions: tuple[FactResolution, ...]
+) -> Staleness | None:
+    found = next(unsettled(record, resolutions, sequences_of(inside)), None) if resolutions else None
+    return None if found is None else _stale(record, "fact_resolved", found.fact_key)
 
 
 def _stale(record: SummaryRecord, cause: StaleCause, causing_id: str | None = None) -> Staleness:

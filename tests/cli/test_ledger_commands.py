@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from planner.cli import opening
 from planner.ledger.ledger import Ledger
+from planner.ledger.schema import migrations
 from planner.values.turn import Message, Turn
 from planner.wire.parse import parse_record
 from tests.cli.ledger_support import CANARY, chat, chat_file, here
@@ -22,7 +24,7 @@ from tests.cli.test_start import HEAVY
 
 Capture = pytest.CaptureFixture[bytes]
 COMMANDS = [
-    *(["ledger", name] for name in ("import", "export", "verify", "stats", "retain")),
+    *(["ledger", name] for name in ("import", "export", "verify", "stats", "retain", "resolve")),
     *(
         ["compact", name]
         for name in ("propose", "prompt", "accept", "trial", "run", "status", "versions", "readopt")
@@ -269,3 +271,27 @@ def test_a_tree_of_a_value_is_plain_json() -> None:
     tree = opening.as_tree({"k": (Message("user", "m1", "x"),)})
     assert ("m1", None) == (tree["k"][0]["id"], tree["k"][0]["toolResult"])
     json.dumps(tree)
+
+
+def test_how_a_dispute_ended_is_recorded_once(tmp_path: Path, capsysbinary: Capture) -> None:
+    """The event comes as a file, the second time it is known; a value is nowhere in what is said."""
+    path, event = tmp_path / "a.db", tmp_path / "event.json"
+    shutil.copy(ROOT / "fixtures" / "ledgers" / f"schema_{len(migrations())}.db", path)
+    given = {"factKey": "torque", "decision": "keep", "resolvedBy": "user", "confirmationId": "click-2",
+             "value": CANARY}  # fmt: skip
+    where = ("ledger", "resolve", event, "--ledger", path, "--conversation", "bolts")
+    event.write_text(json.dumps(given), encoding="utf-8")
+    first = here(capsysbinary, *where)
+    assert (0, b"torque: keep\n") == (first.code, first.out)
+    assert b"torque: known already\n" == here(capsysbinary, *where).out
+    assert False is here(capsysbinary, *where, "--json").json["changed"]
+    export = here(capsysbinary, "ledger", "export", "--ledger", path, "--conversation", "bolts")
+    assert "not exported: how disputes about 1 facts ended, which belongs to summaries" in export.err
+    for spoiled, line in (
+        ({**given, "value": "6"}, "duplicate_id: the confirmation decided something else"),
+        ({**given, "factKey": "mass", "confirmationId": "c"}, "invalid-input: $.factKey: names no confirmed fact"),
+        ({**given, "extra": CANARY}, "invalid-input: "),
+    ):
+        event.write_text(json.dumps(spoiled), encoding="utf-8")
+        done = here(capsysbinary, *where)
+        assert (2, True, False) == (done.code, line in done.err, CANARY in done.err)

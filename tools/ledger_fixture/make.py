@@ -25,6 +25,11 @@ sys.path.insert(0, str(ROOT))
 from planner.ledger.ledger import Ledger  # noqa: E402
 from planner.ledger.legacy import LegacyRecord  # noqa: E402
 from planner.ledger.schema import migrations  # noqa: E402
+from planner.ledger.stored import Active, Checked  # noqa: E402
+from planner.values.check_summary import run_of  # noqa: E402
+from planner.values.compaction import STRATEGY_VERSION, CompactionPlan  # noqa: E402
+from planner.values.resolution import FactDecision  # noqa: E402
+from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord, SummaryState  # noqa: E402
 from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult  # noqa: E402
 
 TARGET = ROOT / "fixtures" / "ledgers" / f"schema_{len(migrations())}.db"
@@ -37,7 +42,7 @@ def _counted() -> Callable[[int], bytes]:
 
 
 def fill(ledger: Ledger) -> None:
-    """Write a conversation with every kind of event the schema knows beside summaries."""
+    """Write conversations with every kind of event the schema knows beside rejected summaries."""
     for number in range(4):
         messages = [Message("user", f"u{number}", f"Question {number}?"),
                     Message("assistant", f"a{number}", f"Answer {number}.")]  # fmt: skip
@@ -68,6 +73,30 @@ def fill(ledger: Ledger) -> None:
     ledger.append("old", "t2", [Message("user", "m3", "Third."), Message("assistant", "m4", "Fourth.")],
                   state="completed")  # fmt: skip
     ledger.retain("old", 3, "fixture")
+    _settle(ledger)
+
+
+def _settle(ledger: Ledger) -> None:
+    """Write a summary that states a fact, and how a dispute about it ended."""
+    for number in range(3):
+        messages = [Message("user", f"u{number}", f"The torque of bolt {number} is 5."),
+                    Message("assistant", f"a{number}", "Noted.")]  # fmt: skip
+        ledger.append("bolts", f"t{number}", messages, state="completed")
+    view, turns = ledger.view("bolts"), tuple(ledger.turns("bolts"))
+    run = run_of(turns[:2], ())
+    ledger.save_plan(CompactionPlan("c1", "bolts", "main", view.generation, view.revision, "v1", STRATEGY_VERSION,
+                                    (run,), ("u2", "a2"), event=view.event))  # fmt: skip
+    entry = StateEntry("The torque is 5.", message_ids=("u0",))
+    ledger.save_summary(SummaryRecord(
+        id="s1", plan_id="c1", conversation_id="bolts", source_generation=view.generation,
+        source_revision=view.revision, source_ids=run.source_ids, source_versions=run.source_versions,
+        source_fingerprint=run.source_fingerprint, protected_fingerprint=run.protected_fingerprint,
+        covers_from=run.covers_from, covers_to=run.covers_to, through_sequence=run.through_sequence,
+        summary_version=1, policy_version="v1", strategy_version=STRATEGY_VERSION,
+        summary_text="Known: The torque is 5.", state=SummaryState("Fix the bolts.", evidence=(entry,)),
+        confirmed_facts=(ConfirmedFact("e1", entry.text, "torque", "5", ("u0",)),),
+    ), "c1", Checked(view.event, Active("v1")))  # fmt: skip
+    ledger.resolve_fact("bolts", FactDecision("torque", "replace", "user", "click-1", "6", "The torque is 6.", "sheet"))
 
 
 def make(path: Path) -> None:
