@@ -11,8 +11,10 @@ import click
 
 from planner.cli.asking import BUNDLE_HELP, planner_for
 from planner.cli.failure import usage
+from planner.cli.files import read_input
 from planner.cli.opening import conversation_option, json_option, ledger_option, off_option, switches
 from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.strict_json import REQUEST_BOUNDS
 
 if TYPE_CHECKING:
     from planner.compaction.call import PromptedRun
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from planner.ledger.ledger import Ledger
     from planner.ledger.stored import Saved
     from planner.runtimes.chat_server import ChatServer, Completion
+    from planner.values.admission import Rights
     from planner.values.compaction import CompactionPlan, Rejected, Staleness
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +43,8 @@ def compacting(function: F) -> F:
                      help="Risk of the conversation, low or high; unknown counts as high."),
         click.option("--goal", metavar="TEXT", help="The goal of the task, for turns that state none."),
         click.option("--goal-id", metavar="ID", help="Id of the record that --goal comes from."),
+        click.option("--rights", metavar="REQUEST.json",
+                     help="A request whose claims, citations, passages and now say which sources may be used."),
         click.option("--bundle", metavar="ID|PATH", help=f"Bundle of the summarising model. {BUNDLE_HELP}"),
         click.option("--window", type=click.IntRange(min=1), metavar="N",
                      help="With --bundle: tokens that prompt and summary share."),
@@ -75,6 +80,7 @@ def open_compactor(ledger: Ledger, conversation: str, given: dict[str, Any]) -> 
         risk=given["risk"],
         goal=given["goal"] or "",
         goal_from=given["goal_id"],
+        rights=None if given["rights"] is None else _rights(given["rights"]),
     )
     summariser = planning = None
     if given["bundle"] is not None:
@@ -83,6 +89,20 @@ def open_compactor(ledger: Ledger, conversation: str, given: dict[str, Any]) -> 
     return Compactor(
         ledger, conversation, choices, summariser=summariser, planning=planning, switches=switches(given["off"])
     )
+
+
+def _rights(name: str) -> Rights:
+    """Return what a request says about rights; its passages describe their sources. Raises RefusalSignal."""
+    from planner.adapters.frames import read_frame
+    from planner.values.admission import Rights
+    from planner.values.passage import Citation
+
+    request = read_frame(read_input(name, REQUEST_BOUNDS.total_bytes)).request
+    described = tuple(
+        Citation(one.citation_id, one.tenant, one.dataset, one.source, one.valid_from, one.valid_to)
+        for one in request.passages
+    )
+    return Rights(request.claims, (*described, *request.citations), request.now)
 
 
 def active_plan(ledger: Ledger, conversation: str, plan_id: str | None) -> CompactionPlan:

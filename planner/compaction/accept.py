@@ -87,6 +87,8 @@ def _staleness(case: Judged) -> Rejected | None:
             return Rejected("stale-source", f"other_{name}: $")
     if case.run not in plan.runs:
         return Rejected("stale-source", "other_run: $")
+    if not frame.revoked_citation_ids.isdisjoint(case.run.citation_ids):
+        return Rejected("stale-source", "citation_revoked: $")  # which one, only the audit record tells (R159)
     moved = run_now(case.run, inside_of(case.run, case.turns), frame.constraints)
     if isinstance(moved, Run):
         return None

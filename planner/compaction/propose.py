@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.compaction.strategy import Settings
+from planner.values.admission import rests_on
 from planner.values.check_summary import may_be_covered, may_be_skipped, messages_in_order, run_of
 from planner.values.check_turn import check_turn
 from planner.values.compaction import CompactionPlan, Run, Unplanned
@@ -28,6 +29,7 @@ class Material:
     covered                 the interval of turn sequences, both inclusive, of each current summary.
     constraints             the live ones.
     purged_constraint_ids   marks whose turn retention removed; they may still be superseded (X56).
+    revoked                 citation ids that may not be used any more: a turn on one ends a run and is skipped (X39).
     event                   the newest ledger event seen, 0 without a ledger.
     """
 
@@ -41,13 +43,19 @@ class Material:
     covered: tuple[tuple[int, int], ...] = ()
     constraints: tuple[Constraint, ...] = field(default=(), repr=False)
     purged_constraint_ids: frozenset[str] = frozenset()
+    revoked: frozenset[str] = frozenset()
+
+    def may_be_covered(self, turn: Turn) -> bool:
+        """Tell whether a summary may stand for a turn now."""
+        return may_be_covered(turn, self.constraints) and not rests_on(turn, self.revoked)
 
 
 def propose(material: Material, settings: Settings) -> CompactionPlan | Unplanned:
     """Return the frozen plan of what to summarise, or why there is none. Changes nothing (R70).
 
     `Unplanned("invalid-input")` names the JSON path; `Unplanned("nothing_to_compact")` means that no summary job
-    starts (R72). The same material and settings give the same plan, whatever order the turns come in.
+    starts (R72), with the detail `source_revoked` where turns were left aside because of their sources. The same
+    material and settings give the same plan, whatever order the turns come in.
     """
     refusal: RefusalSignal | None = None
     try:
@@ -64,7 +72,8 @@ def propose(material: Material, settings: Settings) -> CompactionPlan | Unplanne
         prefix = [turn for turn in ordered if turn.sequence < before]
         runs = tuple(_runs(prefix, material, settings))
     if not runs:
-        return Unplanned("nothing_to_compact")
+        left = any(rests_on(turn, material.revoked) for turn in candidates[: -settings.tail_turns])
+        return Unplanned("nothing_to_compact", "source_revoked" if left else "")
     plan = CompactionPlan(
         plan_id=settings.plan_id,
         conversation_id=material.conversation_id,
@@ -91,6 +100,9 @@ def with_runs(plan: CompactionPlan, runs: tuple[Run, ...], material: Material) -
     for turn in sorted(material.turns, key=lambda turn: turn.sequence):
         if may_be_skipped(turn, material.constraints):
             skipped.append(Removal(f"turn/{turn.id}", turn.state))
+            continue
+        if turn.state == "completed" and rests_on(turn, material.revoked):  # in no context, as long as that holds
+            skipped.append(Removal(f"turn/{turn.id}", "source_revoked"))
             continue
         if turn.id not in covered:
             kept.append(turn)
@@ -141,7 +153,7 @@ def _runs(prefix: Sequence[Turn], material: Material, settings: Settings) -> lis
         if may_be_skipped(turn, material.constraints) and not (covered(turn) and not settings.merge_neighbours):
             if stretches[-1]:
                 stretches[-1].append(turn)
-        elif may_be_covered(turn, material.constraints) and (settings.merge_neighbours or not covered(turn)):
+        elif material.may_be_covered(turn) and (settings.merge_neighbours or not covered(turn)):
             stretches[-1].append(turn)
         else:
             stretches.append([])

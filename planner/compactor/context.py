@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.compaction.call import Summariser
 from planner.compaction.propose import Material
 from planner.compactor.shown import Choices
 from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Active
+from planner.steps.admit import admit
+from planner.values.admission import cited_by
 from planner.values.check_summary import SummaryFrame
-from planner.values.compaction import CompactionPlan, Run
+from planner.values.compaction import CompactionPlan, Run, Staleness
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault
-from planner.values.request import PlanRequest
+from planner.values.request import CurrentRequest, PlanRequest
 from planner.values.switches import Switches
 from planner.values.view import View
 
@@ -50,14 +52,33 @@ class Context:
         return plan
 
     def view(self) -> View:
-        """Return the conversation as it is now."""
-        return self.ledger.view(self.conversation_id, active=self.active)
+        """Return the conversation as it is now; a summary on a source that may not be used is stale (X39)."""
+        view = self.ledger.view(self.conversation_id, active=self.active)
+        revoked = self.revoked(view)
+        gone = [one for one in view.summaries if not revoked.isdisjoint(one.citation_ids)]
+        if not gone:
+            return view
+        stale = tuple(Staleness(one.id, "citation_revoked", None, (one.covers_from, one.covers_to)) for one in gone)
+        return replace(
+            view, summaries=tuple(one for one in view.summaries if one not in gone), stale=(*view.stale, *stale)
+        )
+
+    def revoked(self, view: View) -> frozenset[str]:
+        """Return the citation ids of the conversation that may not be used now."""
+        rights = self.choices.rights
+        if rights is None:
+            return frozenset()
+        cited = cited_by((view.turns[place] for place in view.citing), (one.citation_ids for one in view.summaries))
+        request = PlanRequest(
+            "-", CurrentRequest(), claims=rights.claims, citations=rights.citations, now=rights.now
+        )  # fmt: skip
+        return admit(request, cited, frozenset(rights.revoked)).revoked
 
     def frame(self, view: View) -> SummaryFrame:
         """Return what a summary is judged against."""
         return SummaryFrame(
             view.conversation_id, view.generation, self.choices.policy_version, constraints=view.constraints,
-            resolutions=self.ledger.resolutions(self.conversation_id),
+            revoked_citation_ids=self.revoked(view), resolutions=self.ledger.resolutions(self.conversation_id),
         )  # fmt: skip
 
     def material(self, view: View) -> Material:
@@ -72,6 +93,7 @@ class Context:
             event=view.event,
             covered=tuple((record.covers_from, record.covers_to) for record in view.summaries),
             constraints=view.constraints,
+            revoked=self.revoked(view),
         )
 
     def unmet(self) -> tuple[str, ...]:

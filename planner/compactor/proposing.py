@@ -46,6 +46,8 @@ def unfinished(context: Context, view: View) -> CompactionPlan | None:
         return None
     covered = {(record.covers_from, record.covers_to) for record in view.summaries}
     waiting = [run for run in plan.runs if (run.covers_from, run.covers_to) not in covered]
+    if rests_on_revoked(context, plan, view):
+        return None
     for run in waiting:
         if context.ledger.rejections(context.conversation_id, run.source_fingerprint) >= MAX_ATTEMPTS:
             continue
@@ -53,6 +55,12 @@ def unfinished(context: Context, view: View) -> CompactionPlan | None:
         if not isinstance(run_now(run, inside, view.constraints), Run):
             return None
     return plan if waiting else None
+
+
+def rests_on_revoked(context: Context, plan: CompactionPlan, view: View) -> bool:
+    """Tell whether a run of a plan covers a message whose source may not be used any more (X39)."""
+    revoked = context.revoked(view)
+    return any(not revoked.isdisjoint(run.citation_ids) for run in plan.runs)
 
 
 def _plan_id(context: Context, view: View) -> str:
@@ -86,9 +94,14 @@ def _planned(context: Context, run: Run, prompt: SummaryPrompt) -> Plan | Refusa
 
 
 def prompted(context: Context, plan: CompactionPlan, view: View) -> Iterator[PromptedRun]:
-    """Yield the call of each run of a plan, exact ids with it where a bundle is named; no model is called."""
+    """Yield the call of each run of a plan, exact ids with it where a bundle is named; no model is called.
+
+    A run that rests on a source which may not be used any more has none: what it says goes to no model (X39).
+    """
     material = context.material(view)
     for number, run in enumerate(plan.runs):
+        if not material.revoked.isdisjoint(run.citation_ids):
+            continue
         prompt = _prompt(context, run, material, view)
         answer = _planned(context, run, prompt)
         ids: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.compaction.call import PromptedRun, Summariser, spoken
 from planner.compactor.context import Context, Planning
 from planner.compactor.judging import judged
-from planner.compactor.proposing import prompted, proposed, unfinished
+from planner.compactor.proposing import prompted, proposed, rests_on_revoked, unfinished
 from planner.compactor.shown import Answered, Choices, Status, Trial
 from planner.ledger.ledger import Ledger
 from planner.ledger.rejections import MAX_ATTEMPTS
@@ -57,7 +57,10 @@ class Compactor:
         if isinstance(found, Unplanned):
             # What is left may fit no call any more, yet runs of the active plan can still wait for their answers.
             return found if replace_active else unfinished(self._context, view) or found
-        return self._ledger.save_plan(found, replace=replace_active)
+        active = self._ledger.active_plan(self._conversation_id)
+        # The ledger knows nothing of rights, so it would give a plan again that may not be carried out any more.
+        void = active is not None and rests_on_revoked(self._context, active, view)
+        return self._ledger.save_plan(found, replace=replace_active or void)
 
     def prompts(self, plan: CompactionPlan) -> tuple[PromptedRun, ...]:
         """Return the call of each run of a plan, ready for a model; calls none itself.

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from planner.compaction.call import PromptedRun
 from planner.compaction.strategy import MIN_RUN_TURNS, TAIL_TURNS
+from planner.values.admission import Rights
 from planner.values.compaction import CompactionPlan, Risk, Staleness, Unplanned
 
 
@@ -29,6 +30,7 @@ class Choices:
     policy_version  of the system policy in force; a summary of another one is stale.
     goal, goal_from the task's goal with the id of its record, for a run that states none (X52).
     risk            of the conversation; None means high (X28).
+    rights          what claims, dates and the application say about cited sources now; None excludes nothing (X39).
     """
 
     policy_version: str
@@ -38,6 +40,7 @@ class Choices:
     risk: Risk | None = None
     goal: str = field(default="", repr=False)
     goal_from: str | None = None
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ Tenant, dataset and source are compared with the caller's claims, validity with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from planner.values.admission import Admission, Exclusion, ExclusionReason
+from planner.values.admission import Admission, Exclusion, ExclusionReason, cited_by
 from planner.values.field_rules import instant
 from planner.values.passage import Citation, Claims, Passage
 from planner.values.request import PlanRequest
@@ -105,23 +105,3 @@ def problem_of(text: Passage | Citation, claims: Claims | None, now: datetime | 
     if text.valid_from is not None and now < instant(text.valid_from):
         return "not_yet_valid", "validFrom"
     return None
-
-
-def citations_of(turn: Turn) -> Iterable[str]:
-    """Yield what the shown messages of a turn cite."""
-    for message in turn.messages:
-        if message.citation_ids and message.accepted:
-            yield from message.citation_ids
-
-
-def rests_on(turn: Turn, revoked: frozenset[str]) -> bool:
-    """Tell whether a turn cites one of these."""
-    return any(name in revoked for name in citations_of(turn))
-
-
-def cited_by(turns: Iterable[Turn], summaries: Iterable[Sequence[str]] = ()) -> frozenset[str]:
-    """Return everything that turns and summaries cite; `summaries` gives the citation ids of each."""
-    found = {name for turn in turns for name in citations_of(turn)}
-    for names in summaries:
-        found.update(names)
-    return frozenset(found)

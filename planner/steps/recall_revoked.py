@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import overload
 
-from planner.steps.admit import rests_on
+from planner.values.admission import rests_on
 from planner.values.reasons import RefusalSignal
 from planner.values.rung import History
 from planner.values.turn import Turn

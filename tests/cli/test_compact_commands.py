@@ -361,3 +361,25 @@ def test_no_word_of_a_conversation_is_shown(where: tuple[str, ...], model: Model
     assert CANARY not in shown
     assert len(shown) > 2000
     assert CANARY.encode() in here(capsysbinary, "ledger", "export", *where).out
+
+
+def test_what_rests_on_a_source_without_rights_is_in_no_prompt(
+    where: tuple[str, ...], tmp_path: Path, capsysbinary: Capture
+) -> None:
+    """`--rights` names a request; a turn that cites what it does not allow is skipped, and said to be."""
+    with Ledger.open(where[1]) as ledger:
+        for name, cites in (("x", ("file",)), ("y", ()), ("z", ())):
+            messages = [Message("user", f"u{name}", f"About {name}?"),
+                        Message("assistant", f"a{name}", f"{CANARY} of {name}.", citation_ids=cites)]  # fmt: skip
+            ledger.append("c1", f"t{name}", messages, state="completed")
+    rights = tmp_path / "rights.json"
+    rights.write_text(json.dumps({"claims": {"tenant": "acme"}}), encoding="utf-8")
+    plan = here(capsysbinary, "compact", "propose", *where, *LOW, "--tail", "2", "--rights", rights, "--json").json
+    assert [{"id": "turn/tx", "reason": "source_revoked"}] == [
+        {key: one[key] for key in ("id", "reason")} for one in plan["skipped"]
+    ]
+    prompts = here(capsysbinary, "compact", "prompt", *where, *LOW, "--rights", rights)
+    assert (True, False) == (bool(prompts.out), f"{CANARY} of x".encode() in prompts.out)
+    rights.write_text("[", encoding="utf-8")
+    refused = here(capsysbinary, "compact", "propose", *where, "--rights", rights)
+    assert (2, True) == (refused.code, "invalid-input" in refused.err)
