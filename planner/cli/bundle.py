@@ -16,6 +16,7 @@ Examples:
   planner bundle profile ./my-model
   planner bundle fit qwen3-0.6b --ram 1GiB --device 130 --cache q8_0
   planner bundle show ./model.litertlm
+  planner bundle portability ./my-model --npm ./tools
 """
 
 COMMANDS = {
@@ -25,6 +26,7 @@ COMMANDS = {
     "check": "Check a bundle's files, tokenizer and template.",
     "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
     "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",
+    "portability": "Compare what other engines make of a bundle's template, and name what only some forgive.",
 }
 """Name to short help; a test compares it with the commands."""
 

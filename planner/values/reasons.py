@@ -88,6 +88,8 @@ def _faults() -> tuple[Code, ...]:
              "Do not use this template."),
         Code("template_content_dependent", "fault", "The template's framing depends on the words of a message.",
              "Do not use this template."),
+        Code("template_not_portable", "fault", "Another engine renders the chat template otherwise on some shape.",
+             "Rewrite what the lint names, or do not use that engine for these shapes."),
         Code("tokenizer_failed", "fault", "The tokenizer file did not load or failed its self-test.",
              "Fetch the original file again."),
         Code("bundle_not_found", "fault", "No bundle of this id or path.", "See planner bundle list."),

@@ -1,0 +1,244 @@
+"""The npm engine against the reference: planted differences, published templates, and every way it can be absent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.bundles.bundle import FolderBundle
+from planner.bundles.measure import measure
+from planner.encoding.template import render_plain
+from planner.runtimes import npm_renderer
+from planner.runtimes.npm_renderer import NpmRenderer
+from planner.runtimes.portability import check_portability, compare, differs_on
+from planner.runtimes.portability_causes import CAUSES, NUMBERS, cause_of
+from planner.runtimes.portability_shapes import SHAPES, case
+from planner.values.portability import ALIKE, Portability, ShapeVerdict
+from planner.values.profile import TemplateProfile
+from planner.values.reasons import PlannerFault
+from tests.bundles.test_probe_templates import STRINGS
+from tests.cli.support import planner
+from tests.support.npm_package import FOLDER
+
+FULL = bool(os.environ.get("PLANNER_FULL"))
+TABLE = json.loads((Path(__file__).parent / "npm_table.json").read_text(encoding="utf-8"))
+SAMPLE = (
+    "GLM-4.6", "LFM2.5-8B-A1B", "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "Qwen3-Coder",
+    "llama-cpp-deepseek-r1", "meetkai-functionary-medium-v3.1", "meta-llama-Llama-3.2-3B-Instruct",
+    "openbmb-MiniCPM5-1B", "trl-gemma4", "trl-qwen3",
+)  # fmt: skip
+PLAIN = TemplateProfile("")
+
+
+def verdicts(source: str, npm: NpmRenderer) -> dict[str, ShapeVerdict]:
+    """Compare every shape of a template in plain form, texts alone."""
+    found = compare(source, STRINGS, [case(name, PLAIN) for name in SHAPES], npm)
+    return {one.shape: one for one in found}
+
+
+def entry(one: ShapeVerdict) -> str:
+    """Write a verdict as the table does."""
+    return f"{one.verdict}: {one.cause}"
+
+
+def measured_row(path: Path, npm: NpmRenderer) -> Mapping[str, str]:
+    """Return the shapes of a template that are not alike, as the table has them."""
+    source = path.read_text(encoding="utf-8")
+    try:
+        profile = measure(source, STRINGS)
+    except PlannerFault:
+        profile = PLAIN
+    found = compare(source, STRINGS, [case(name, profile) for name in SHAPES], npm)
+    return {one.shape: entry(one) for one in found if one.verdict not in ALIKE}
+
+
+def test_the_table_of_published_templates_is_what_is_measured(shared_dir: Path, npm: NpmRenderer) -> None:
+    """Each difference of a sample is in the table with its class; in the long run all templates are."""
+    assert npm.version == TABLE["version"]
+    paths = {path.stem: path for path in (shared_dir / "templates").glob("*.jinja")}
+    assert paths.keys() == TABLE["templates"].keys()
+    for name in paths if FULL else SAMPLE:
+        assert TABLE["templates"][name] == measured_row(paths[name], npm), name
+
+
+def test_every_difference_of_the_table_is_explained() -> None:
+    """No cell without a class: what was printed otherwise, or why an engine raised."""
+    reasons = {reason for _, reason in npm_renderer._REASONS}
+    for shapes in TABLE["templates"].values():
+        assert shapes.keys() <= SHAPES.keys()
+        for cell in shapes.values():
+            verdict, _, cause = cell.partition(": ")
+            if verdict == "different":
+                assert set(cause.split("; ")) <= CAUSES
+            elif verdict == "raises_there":
+                assert cause in reasons
+            else:
+                assert (verdict, cause.startswith("Jinja2 raises ")) == ("raises_here", True)
+
+
+def test_a_planted_undefined_filter_raises_there_alone(npm: NpmRenderer) -> None:
+    """Jinja2 prints nothing for an undefined value; the other engine refuses to filter it."""
+    source = "{% for m in messages %}{{ m.role }}:{{ m.nothing | trim }}\n{% endfor %}"
+    assert {("raises_there", "a filter gets null or undefined")} == {
+        (one.verdict, one.cause) for one in verdicts(source, npm).values()
+    }
+
+
+def test_numbers_that_javascript_does_not_keep_are_found(npm: NpmRenderer) -> None:
+    """The shape of numbers differs, at the first figure that does, and no other shape does."""
+    calls = "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}"
+    source = "{% for m in messages %}" + calls + "{% endfor %}"
+    found = verdicts(source, npm)
+    assert [name for name, one in found.items() if one.verdict != "same"] == ["numbers"]
+    here = render_plain(source, case("numbers", PLAIN))
+    assert found["numbers"].cause == NUMBERS
+    assert found["numbers"].character == here.index("1.0") + 1
+
+
+def test_the_clock_of_both_is_the_same_instant(npm: NpmRenderer) -> None:
+    """A template that prints the date is compared at one moment, not at two."""
+    source = "{{ strftime_now('%d %b %Y %H:%M') }} {{ messages[0].role }}"
+    assert {"same"} == {one.verdict for one in verdicts(source, npm).values()}
+
+
+def test_a_template_that_one_engine_cannot_parse_is_a_verdict(npm: NpmRenderer) -> None:
+    """Not an error of ours; neither is one that both refuse."""
+    assert {"both_raise"} == {one.verdict for one in verdicts("{{ raise_exception('x') }}", npm).values()}
+    assert {"raises_there"} == {one.verdict for one in verdicts("{{ 'a' if 1 is eq(1) }}", npm).values()}
+
+
+def test_the_embedded_bundle_differs_on_numbers_alone(bundle: FolderBundle, npm: NpmRenderer) -> None:
+    """What an activation asks, and the token where the ids part."""
+    assert ("numbers",) == differs_on(bundle, npm)
+    found = check_portability(bundle, npm)
+    one = next(one for one in found.shapes if one.shape == "numbers")
+    here = render_plain(bundle.template_source, {
+        **STRINGS, **bundle.manifest.variables, "documents": None, "add_generation_prompt": True,
+        **case("numbers", bundle.profile),
+    })  # fmt: skip
+    ids = bundle.engine.encode_parsed(here)
+    assert one.token is not None
+    assert one.character is not None
+    before = bundle.engine.decode(ids[: one.token])
+    assert len(before) <= one.character < len(bundle.engine.decode(ids[: one.token + 1]))
+    assert (found.engine, found.engine_version) == ("npm", "0.5.11")
+
+
+def test_other_text_with_the_same_ids_is_alike(npm: NpmRenderer) -> None:
+    """What counts is what the model reads."""
+
+    class Deaf:
+        vocab_size = 1
+
+        def encode_parsed(self, text: str) -> list[int]:
+            return [1]
+
+    source = "{% for m in messages %}{{ m.tool_calls | tojson }}{% endfor %}"
+    found = compare(source, STRINGS, [case(name, PLAIN) for name in SHAPES], npm, Deaf())  # type: ignore[arg-type]
+    assert "different" not in {one.verdict for one in found}
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "cause"),
+    [
+        ('{"rate": 1.0, "step": 1e-07}', '{"rate": 1, "step": 1e-7}', NUMBERS),
+        ("a None b", "a  b", "null printed as None in one and as nothing in the other"),
+        ("open=True", "open=true", "true and false printed as Python writes them in one and as JSON in the other"),
+        ("['a']", '["a"]', "a list or object printed as Python writes it in one and as JSON in the other"),
+        ("&lt;a&gt;", "<a>", "characters escaped for HTML in one of them"),
+        ("a\n b", "a b", "white space"),
+        ("a", "b", ""),
+        ("rate 1.0 b", "rate 1  b", f"{NUMBERS}; white space"),
+    ],
+)
+def test_causes_are_told_from_the_texts(here: str, there: str, cause: str) -> None:
+    """The fewest that make both texts equal, none where none does."""
+    assert cause == cause_of(here, there)
+
+
+def test_what_is_absent_has_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node, no package, another package: an environment fault that says what to install."""
+    with pytest.raises(PlannerFault, match="environment: @huggingface/jinja is not installed there: npm install"):
+        NpmRenderer(tmp_path)
+    other = tmp_path / "node_modules" / "@huggingface" / "jinja"
+    (other / "dist").mkdir(parents=True)
+    (other / "dist" / "index.js").write_text("", encoding="utf-8")
+    (other / "package.json").write_text('{"name": "other"}', encoding="utf-8")
+    with pytest.raises(PlannerFault, match="is not installed there"):
+        NpmRenderer(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PlannerFault, match="environment: node is not installed"):
+        NpmRenderer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "detail"),
+    [
+        ("throw new Error('x')", "did not answer"),
+        ("export class Template { render() { return 7 } }", "gave no valid answer"),
+        ("process.exit(0); export class Template {}", "did not answer|gave no valid answer"),
+    ],
+)
+def test_a_package_that_does_not_answer_is_a_fault(npm: NpmRenderer, tmp_path: Path, module: str, detail: str) -> None:
+    """Whatever is installed there, its answer is data and is checked."""
+    other = tmp_path / "node_modules" / "@huggingface" / "jinja"
+    (other / "dist").mkdir(parents=True)
+    (other / "dist" / "index.js").write_text(module, encoding="utf-8")
+    stated: dict[str, Any] = {"name": "@huggingface/jinja", "version": "1\u202e", "type": "module"}
+    (other / "package.json").write_text(json.dumps(stated), encoding="utf-8")
+    broken = NpmRenderer(tmp_path)
+    assert broken.version == "-"
+    with pytest.raises(PlannerFault, match=detail):
+        broken.render("x", {}, [case("question", PLAIN)])
+
+
+def test_an_engine_that_does_not_end_is_stopped(npm: NpmRenderer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of time holds."""
+    monkeypatch.setattr(npm_renderer, "WALL_SECONDS", 1.5)
+    endless = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "{% endfor %}" * 3
+    with pytest.raises(PlannerFault, match="environment: the npm engine did not answer"):
+        npm.render(endless, {}, [case("question", PLAIN)])
+
+
+def test_shapes_are_fresh_and_take_the_templates_form() -> None:
+    """Eleven of them; adapting one changes no other."""
+    assert len(SHAPES) == 11
+    parts = TemplateProfile("", content_form="parts", object_arguments="raises")
+    adapted = case("numbers", parts)
+    assert adapted["messages"][0]["content"] == [{"type": "text", "text": "Which rooms are free?"}]
+    assert '"rate": 1.0' in adapted["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert case("numbers", PLAIN)["messages"][0]["content"] == "Which rooms are free?"
+    assert case("null_content", PLAIN)["messages"][1]["content"] is None
+
+
+def test_the_command_exits_2_where_an_engine_differs(npm: NpmRenderer) -> None:
+    """One line on stderr, the table on stdout, the same in JSON."""
+    done = planner("bundle", "portability", "reference", "--engine", "npm", "--npm", FOLDER)
+    assert (done.code, done.err) == (
+        2, "context plan rejected: template_not_portable: differs in npm on 1 of 11 shapes\n",
+    )  # fmt: skip
+    assert NUMBERS.split()[0] in done.text
+    tree = planner("bundle", "portability", "reference", "--npm", FOLDER, "--json").json
+    assert (tree["engines"][0]["differing"], list(tree["notTried"])) == (["numbers"], ["llama"])
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+    """Absent engines are one line each, an error only where one is named; the lint needs none."""
+    done = planner("bundle", "portability", "reference", "--npm", tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "llama: not tried: " in done.text
+    assert "npm: not tried: " in done.text
+    named = planner("bundle", "portability", "reference", "--engine", "npm", "--npm", tmp_path)
+    assert (named.code, named.err.count("\n")) == (2, 1)
+    assert planner("bundle", "portability", "reference", "--engine", "llama").code == 2
+
+
+def test_a_shape_that_both_refuse_is_no_difference() -> None:
+    """Only what one engine takes and the other does not, or takes otherwise, is named."""
+    shapes = (ShapeVerdict("a", "same"), ShapeVerdict("b", "both_raise"), ShapeVerdict("c", "raises_here"))
+    assert Portability("npm", "1", "", shapes).differing == ("c",)
