@@ -30,9 +30,7 @@ The texts come from the ledger or the request; the receipt holds none. Nothing i
 @click.command("replay", epilog=EPILOG)
 @click.argument("recorded", metavar="RECEIPT.json")
 @click.option("--ledger", metavar="DB", help="The ledger the call was planned from.")
-@click.option(
-    "--request", metavar="REQUEST.json", help="The request; with --ledger its frame, if that is gone."
-)
+@click.option("--request", metavar="REQUEST.json", help="The request; with --ledger its frame, if that is gone.")
 @click.option("--bundle", metavar="ID|PATH", help="The bundle of the call; default: the one the receipt names.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def command(recorded: str, ledger: str | None, request: str | None, bundle: str | None, as_json: bool) -> int:
