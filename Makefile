@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-full bench fix clean
+.PHONY: help demo test test-adapters test-full bench gate fix clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +19,7 @@ help:
 	@echo "make test       install, then check layout, style, types, generated files and run the tests"
 	@echo "make test-adapters  install real runtimes and run the tests that ask them"
 	@echo "make test-full  the same with 500 generated conversations per bundle and every long run (hours)"
+	@echo "make gate       run the release gate over the shipped samples and bundles"
 	@echo "make bench      measure speed; writes JSON and a plot below benchmarks/"
 	@echo "make fix        let ruff repair and format"
 	@echo "make clean      remove .venv and caches"
@@ -77,6 +78,7 @@ test: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
 	@$(BIN)/python tools/demo_fixture/derive.py --check
 	@$(BIN)/python tools/ledger_fixture/make.py --check
 	@$(BIN)/python tools/shipped_bundles/manifests.py --check
+	@$(BIN)/python tools/gate_samples/make.py --check
 	$(call stage,demo)
 	@CI=true $(BIN)/planner demo > /dev/null
 	$(call stage,pytest)
@@ -102,6 +104,10 @@ bench: $(VENV)/.bench-$(KEY)
 	@$(BIN)/python benchmarks/bench_plan.py
 	@$(BIN)/python benchmarks/bench_ledger.py --largest 100000
 	@$(BIN)/python benchmarks/bench_conformance.py
+
+gate: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
+	@$(BIN)/planner gate run --candidate fixtures/gate/candidate.json --samples fixtures/samples \
+		--bundles qwen3-0.6b,mistral-nemo,reference --jobs 2
 
 fix: $(VENV)/.test-$(KEY)
 	@$(BIN)/ruff check --fix .

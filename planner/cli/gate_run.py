@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @click.option("--candidate", required=True, metavar="CANDIDATE.json", help="What is to be released.")
-@click.option("--samples", required=True, metavar="DIR", help="Folder of samples; every *.json below it is one.")
+@click.option("--samples", required=True, metavar="DIR", help="Folder of samples, a folder per family in it.")
 @click.option("--bundles", required=True, metavar="A,B,...", help="Bundle ids or paths the candidate ships.")
 @click.option("--tiers", metavar="4k,8k", help="Tiers for samples that name no limit; default: all approved ones.")
 @click.option("--receipts", metavar="DIR", help="Device receipts with their observations.")

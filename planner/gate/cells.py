@@ -14,13 +14,15 @@ from planner.gate.lifecycle import play
 from planner.values.bundle import Bundle
 from planner.values.candidate import Candidate
 from planner.values.digest import PLANNER_VERSION, canonical
-from planner.values.gate import CellResult, Reason, Sample
+from planner.values.gate import Boundary, CellResult, Reason, Sample
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault
 from planner.values.request import PlanRequest
 
 Planning = Callable[[PlanRequest], Plan | Refusal]
 _ENDLESS = 10**9
+_FOR_ROOM = frozenset({"over_budget", "too_large", "beyond_too_large", "replaced_by_summary"})
+"""Why something leaves because there is no room; what leaves for another reason leaves from any window."""
 AS_ASKED = "as asked"
 """The tier of samples that name their own limit."""
 
@@ -96,19 +98,21 @@ def _request(cell: Cell, subject: Subject) -> PlanRequest | None:
         app_version=cell.candidate.app_version,
     )  # fmt: skip
     if cell.sample.boundary is not None:
-        limit = _limit(asked, cell.sample.boundary == "one_over", subject)
+        limit = _limit(asked, cell.sample.boundary, subject)
         return None if limit is None else replace(asked, max_input_tokens=limit, tier_id=None)
     return asked if cell.tier == AS_ASKED else replace(asked, tier_id=cell.tier)
 
 
-def _limit(request: PlanRequest, one_over: bool, subject: Subject) -> int | None:
-    """Return the limit in which everything fits to the token, or that less one; None where it never does (R38, X3)."""
+def _limit(request: PlanRequest, boundary: Boundary, subject: Subject) -> int | None:
+    """Return the limit of a boundary; None where the sample never fits whole into the bundle (R38, X3)."""
     answer = subject.plan(replace(request, max_input_tokens=_ENDLESS, tier_id=None))
     account = answer.account
-    if not isinstance(answer, Plan) or account is None or answer.removed:
+    cut = {one.reason for one in answer.receipt.removed} & _FOR_ROOM
+    if not isinstance(answer, Plan) or account is None or cut:
         return None
-    needed = len(answer.ids) + account.reserved_output_tokens + account.safety_margin_tokens
-    return needed - 1 if one_over else needed
+    beside = account.reserved_output_tokens + account.safety_margin_tokens
+    tokens = {"exact": len(answer.ids), "one_over": len(answer.ids) - 1, "half": len(answer.ids) // 2}
+    return tokens[boundary] + beside
 
 
 def _result(cell: Cell, outcome: str, reasons: tuple[Reason, ...], answers: Sequence[Plan | Refusal]) -> CellResult:

@@ -24,7 +24,10 @@ CARRIERS = ("policy/", "scope/", "parameter/", "turn/", "summary/", "constraint/
 def check_answer(
     request: PlanRequest, answer: Plan | Refusal, expect: Expectation, bundle: Bundle, candidate: Candidate
 ) -> list[Reason]:
-    """Return every reason why this answer blocks the release (R193)."""
+    """Return every reason why this answer blocks the release (R193).
+
+    The share of the fixed part is judged within approved tiers alone: a limit made for a test says nothing of it.
+    """
     found = [*_receipt(answer.receipt, bundle, candidate), *_outcome(answer, expect)]
     if isinstance(answer, Refusal):
         return found
@@ -37,7 +40,7 @@ def check_answer(
         *_structure(answer),
         *_turns(request, answer),
         *_expected(answer, expect),
-        *_fixed_cost(answer, candidate),
+        *_fixed_cost(request, answer, candidate),
     ]
 
 
@@ -164,12 +167,12 @@ def _reduced(plan: Plan) -> int:
     return 0 if plan.receipt.history_reduced is None else plan.receipt.history_reduced.removed
 
 
-def _fixed_cost(plan: Plan, candidate: Candidate) -> Iterator[Reason]:
+def _fixed_cost(request: PlanRequest, plan: Plan, candidate: Candidate) -> Iterator[Reason]:
     account, caps = plan.account, candidate.caps
     fixed = account.policy_tokens + account.tool_tokens
     if caps.policy is not None and fixed > caps.policy:
         yield Reason("policy_over_cap", "policy")
-    if fixed > caps.fixed_share * account.input_limit:
+    if request.tier_id is not None and fixed > caps.fixed_share * account.input_limit:
         yield Reason("fixed_share_over_cap", "policy")
     if caps.fresh is not None and plan.receipt.fresh_tokens is not None and plan.receipt.fresh_tokens > caps.fresh:
         yield Reason("fresh_over_cap", plan.receipt.plan_id)

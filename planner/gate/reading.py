@@ -10,7 +10,7 @@ from planner.gate.lifecycle import EVENT_KINDS
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.check import check_request
 from planner.values.field_rules import invalid
-from planner.values.gate import Sample
+from planner.values.gate import FAMILIES, Sample
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.strict_json import REQUEST_BOUNDS, load_strict
 from planner.wire.parse import parse_record
@@ -24,15 +24,17 @@ def read_candidate(path: Path) -> Candidate:
 
 
 def read_samples(folder: Path) -> Iterator[Sample]:
-    """Read every `*.json` below a folder, by path, one at a time.
+    """Read every `*.json` in the folders of the families, by path, one at a time; other folders are not looked at.
 
-    Raises RefusalSignal invalid-input for a file that is no sample, breaks a rule of requests or has an id twice,
-    PlannerFault file_not_readable.
+    Raises RefusalSignal invalid-input for a file that is no sample, lies in another family's folder, breaks a rule of
+    requests or has an id twice, PlannerFault file_not_readable.
     """
     seen: set[str] = set()
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted(path for family in FAMILIES for path in (folder / family).glob("*.json")):
         name = path.relative_to(folder).as_posix()
         sample = _read(Sample, path, name)
+        if sample.family != path.parent.name:
+            invalid(name, "is of another family than its folder")
         if sample.id in seen:
             invalid(name, "has the id of another sample")
         seen.add(sample.id)

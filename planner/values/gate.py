@@ -15,7 +15,7 @@ Family = Literal[
     "over_budget", "turn_truncation", "old_summary", "permission_withdrawn", "retrieval_conflict", "lifecycle"
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
-Boundary = Literal["exact", "one_over"]
+Boundary = Literal["exact", "one_over", "half"]
 Verdict = Literal["pass", "block"]
 
 
@@ -51,7 +51,8 @@ class Event:
 class Sample:
     """One test of the gate, for every bundle and tier.
 
-    boundary  the limit is set to exactly what everything together needs on a bundle, or to one token less.
+    boundary  the limit is set to exactly what everything together needs on a bundle, to one token less, or so that
+              half of the prompt's tokens fit: a sample then means the same for every tokenizer.
     events    a lifecycle script; `request` is then what each plan of it asks.
     """
 

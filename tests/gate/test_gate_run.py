@@ -17,12 +17,12 @@ from tests.gate.gate_support import asked, candidate, sample
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A candidate and one sample of each family."""
-    (tmp_path / "samples").mkdir()
     (tmp_path / "candidate.json").write_bytes(dump_record(candidate()))
     for family in FAMILIES:
         events = (Event("plan"), Event("kill"), Event("plan")) if family == "lifecycle" else ()
         one = sample(family, family=family, events=events)
-        (tmp_path / "samples" / f"{family}.json").write_bytes(dump_record(one))
+        (tmp_path / "samples" / family).mkdir(parents=True)
+        (tmp_path / "samples" / family / "one.json").write_bytes(dump_record(one))
     return tmp_path
 
 
@@ -55,7 +55,7 @@ def test_unchanged_cells_are_taken_from_before(folder: Path) -> None:
     """One sample changed: the others are reused, and the results are those of a run without."""
     run(folder, "--results", str(folder / "old.jsonl"))
     changed = sample("over_budget", request=asked(reserved_output_tokens=80))
-    (folder / "samples" / "over_budget.json").write_bytes(dump_record(changed))
+    (folder / "samples" / "over_budget" / "one.json").write_bytes(dump_record(changed))
     done = run(folder, "--json", "--earlier", str(folder / "old.jsonl"), "--results", str(folder / "new.jsonl"))
     assert (0, 6, 5) == (done.code, done.json["cells"], done.json["reused"])
     run(folder, "--results", str(folder / "afresh.jsonl"))
@@ -64,7 +64,7 @@ def test_unchanged_cells_are_taken_from_before(folder: Path) -> None:
 
 def test_what_blocks_is_one_line_and_exit_2(folder: Path) -> None:
     """A family without samples, and a candidate that ships another bundle."""
-    (folder / "samples" / "lifecycle.json").unlink()
+    (folder / "samples" / "lifecycle" / "one.json").unlink()
     done = run(folder)
     assert (2, "context plan rejected: release_blocked: family_missing: lifecycle on reference\n") == (
         done.code, done.err,
@@ -76,8 +76,8 @@ def test_what_blocks_is_one_line_and_exit_2(folder: Path) -> None:
 
 def test_a_file_that_is_no_sample_is_named(folder: Path) -> None:
     """The file and the JSON path, no value of it."""
-    (folder / "samples" / "odd.json").write_text(json.dumps({"id": "secret words", "family": "secret"}))
+    (folder / "samples" / "lifecycle" / "odd.json").write_text(json.dumps({"id": "secret words", "family": "secret"}))
     done = run(folder)
     assert 2 == done.code
-    assert done.err.startswith("context plan rejected: invalid-input: odd.json: $")
+    assert done.err.startswith("context plan rejected: invalid-input: lifecycle/odd.json: $")
     assert "secret" not in done.err

@@ -22,15 +22,15 @@ import apsw
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from planner.ledger.ledger import Ledger  # noqa: E402
-from planner.ledger.legacy import LegacyRecord  # noqa: E402
-from planner.ledger.schema import migrations  # noqa: E402
-from planner.ledger.stored import Active, Checked  # noqa: E402
-from planner.values.check_summary import run_of  # noqa: E402
-from planner.values.compaction import STRATEGY_VERSION, CompactionPlan  # noqa: E402
-from planner.values.resolution import FactDecision  # noqa: E402
-from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord, SummaryState  # noqa: E402
-from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult  # noqa: E402
+from planner.ledger.ledger import Ledger
+from planner.ledger.legacy import LegacyRecord
+from planner.ledger.schema import migrations
+from planner.ledger.stored import Active, Checked
+from planner.values.check_summary import run_of
+from planner.values.compaction import STRATEGY_VERSION, CompactionPlan
+from planner.values.resolution import FactDecision
+from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord, SummaryState
+from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult
 
 TARGET = ROOT / "fixtures" / "ledgers" / f"schema_{len(migrations())}.db"
 

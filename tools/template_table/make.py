@@ -16,10 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from planner.bundles import profile_words as words  # noqa: E402
-from planner.bundles.measure import measure  # noqa: E402
-from planner.values.profile import TemplateProfile  # noqa: E402
-from planner.values.reasons import PlannerFault  # noqa: E402
+from planner.bundles import profile_words as words
+from planner.bundles.measure import measure
+from planner.values.profile import TemplateProfile
+from planner.values.reasons import PlannerFault
 
 TEMPLATES = ROOT.parent / "shared" / "templates"
 TARGET = ROOT / "docs" / "templates.md"
