@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planner.ledger.ledger import Ledger
     from planner.planner import PlanEvent, Planner
     from planner.values.account import Account
+    from planner.values.observation import Observation, Reported
     from planner.values.passage import Passage
     from planner.values.plan import Advice, Plan, PlanFile, Refusal
     from planner.values.reasons import PlannerFault
@@ -52,6 +53,7 @@ __all__ = [
     "Ledger",
     "Message",
     "MustPreserve",
+    "Observation",
     "OpenItem",
     "Options",
     "OutputSchema",
@@ -66,6 +68,7 @@ __all__ = [
     "Receipt",
     "Refusal",
     "Removal",
+    "Reported",
     "Summariser",
     "SummaryRecord",
     "Switches",
@@ -86,6 +89,7 @@ _HOMES = {
     "planner.ledger.ledger": ("Ledger",),
     "planner.planner": ("PlanEvent", "Planner"),
     "planner.values.account": ("Account",),
+    "planner.values.observation": ("Observation", "Reported"),
     "planner.values.passage": ("Passage",),
     "planner.values.plan": ("Advice", "Plan", "PlanFile", "Refusal"),
     "planner.values.reasons": ("PlannerFault",),

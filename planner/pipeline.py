@@ -35,7 +35,7 @@ from planner.values.digest import FieldDigests, request_digest
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
-from planner.values.reasons import RefusalSignal
+from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.receipt import Removal
 from planner.values.request import PlanRequest
 from planner.values.rung import History, Layered
@@ -85,6 +85,8 @@ class Job:
 def run(job: Job) -> Plan | Refusal:
     """Answer one request. Raises PlannerFault for a bundle that cannot be used; anything else is our bug."""
     counters = Counters()
+    if job.encoder.blocked is not None:
+        raise PlannerFault(job.encoder.blocked.code, job.encoder.blocked.detail)
     try:
         return _plan(job, counters)
     except RefusalSignal as signal:

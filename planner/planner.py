@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.bundles.records import (
+    DRIFT,
+    MEANING,
+    Records,
+    any_drift,
+    blocked_by,
+    check_drift,
+    learned_fields,
+    meaning_of,
+    observation_fields,
+)
 from planner.conversation import Conversation
 from planner.encoding.encoder import Encoder
 from planner.pipeline import Job, Stores, run
 from planner.steps.admit import admission_of
 from planner.steps.answer import refused
 from planner.steps.duplicates import Signatures
+from planner.steps.learn import PROBE_OUTPUT, learned_meaning, probe_chats
+from planner.steps.observe import observe
+from planner.steps.prefix import common_length
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
 from planner.values.account import Account
-from planner.values.bundle import Bundle
+from planner.values.bundle import Bundle, Manifest
 from planner.values.check import check_request
 from planner.values.digest import chain_of, request_digest
+from planner.values.observation import Learned, Observation, ProbeCall, Reported
 from planner.values.plan import Plan, Refusal
-from planner.values.reasons import RefusalSignal
+from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
 from planner.values.unsupported import check_supported
 
@@ -80,6 +97,19 @@ class Planner:
         self._encoders: dict[str, Encoder] = {}
         self._signatures = Signatures()
         self._lock = threading.Lock()
+        if any_drift(user_folder):
+            self._check_default()
+
+    def _check_default(self) -> None:
+        """Refuse a default bundle that is blocked; one that cannot be opened says so when it is asked for."""
+        try:
+            manifest = self._loaded_default().manifest
+        except PlannerFault:
+            return
+        check_drift(self._records(manifest))
+
+    def _records(self, manifest: Manifest) -> Records:
+        return Records(self._user_folder, manifest.digest)
 
     @property
     def bundle_id(self) -> str:
@@ -98,13 +128,23 @@ class Planner:
     def encoder(self, model_bundle_id: str | None = None) -> Encoder:
         """Return the encoder of a bundle, opened once per planner.
 
-        Raises PlannerFault: bundle_not_found, bundle_unavailable, bundle_mismatch and the other file codes.
+        Raises PlannerFault: bundle_not_found, bundle_unavailable, bundle_mismatch and the other file codes;
+        bundle_blocked_by_drift.
         """
-        wanted = model_bundle_id or self.bundle_id
+        known = self._known(model_bundle_id or self.bundle_id)
+        if known.blocked is not None:
+            raise PlannerFault(known.blocked.code, known.blocked.detail)
+        return known
+
+    def _known(self, wanted: str) -> Encoder:
         with self._lock:
             known = self._encoders.get(wanted)
             if known is None:
                 known = Encoder(self._open(wanted), self._cache_bytes)
+                try:
+                    check_drift(self._records(known.bundle.manifest))
+                except PlannerFault as fault:
+                    known.blocked = fault
                 self._encoders[wanted] = known
             return known
 
@@ -166,6 +206,54 @@ class Planner:
                 )
             )  # fmt: skip
         return answer
+
+    def observe(self, of: Plan | Receipt, reported: int | Reported, *, ledger: Ledger | None = None) -> Observation:
+        """Compare what the runtime reported for a plan with the plan (X60).
+
+        reported  tokens in the meaning that the runtime's profile states, or a Reported with figures beside it.
+        ledger    keeps the observation beside the receipt of the plan; without it the caller does.
+        A difference blocks the bundle for this planner and, by a record in the user's folder, for every later one
+        until it was measured again; a simulated one blocks nothing.
+        Raises PlannerFault bundle_mismatch for a receipt of another bundle, and what the ledger raises; RefusalSignal
+        invalid-input for figures that are no counts.
+        """
+        receipt = of.receipt if isinstance(of, Plan) else of
+        encoder = self._known(receipt.model_bundle_id)
+        manifest = encoder.bundle.manifest
+        if receipt.bundle_digest != manifest.digest:
+            raise PlannerFault("bundle_mismatch", "the receipt is of another bundle")
+        given = reported if isinstance(reported, Reported) else Reported(reported)
+        meaning, when = meaning_of(manifest.runtime, self._records(manifest), given)
+        found = observe(receipt, given, meaning, when)
+        details = observation_fields(found)
+        if found.differs and not given.simulated:
+            figures = f"{found.planned_tokens} tokens planned, {found.reported_tokens} reported"
+            encoder.blocked = blocked_by(figures)
+            self._records(manifest).write(DRIFT, details)
+        if ledger is not None and receipt.conversation_id is not None:
+            ledger.save_observation(receipt.conversation_id, receipt.plan_id, receipt.generation, given.tokens, details)
+        return found
+
+    def learn_meaning(self, call: Callable[[Plan], Reported], bundle: str | None = None) -> Learned:
+        """Learn by three small calls what the runtime's own count means, and remember it for this bundle.
+
+        call  runs a plan in one session of the runtime and returns its figures; called three times.
+        Returns the meaning with the three calls as evidence, `unknown` where they do not tell.
+        Raises what `call` and planning raise.
+        """
+        manifest = self.encoder(bundle).bundle.manifest
+        calls: list[ProbeCall] = []
+        held: Sequence[int] = ()
+        for messages in probe_chats(secrets.token_hex(8)):
+            answer = self.plan(messages=messages, bundle=manifest.id, max_completion_tokens=PROBE_OUTPUT)
+            if not isinstance(answer, Plan):
+                break
+            calls.append(ProbeCall(len(answer.ids), common_length(answer.ids, held), call(answer)))
+            held = answer.ids
+        found = Learned(learned_meaning(calls), tuple(calls), answer.receipt.runtime, answer.receipt.runtime_version)
+        if found.meaning != "unknown":
+            self._records(manifest).write(MEANING, learned_fields(found))
+        return found
 
     def ledger_conversation(
         self, ledger: Ledger, conversation_id: str, bundle: str | None = None, *, switches: Switches | None = None

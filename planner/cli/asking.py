@@ -83,10 +83,10 @@ def open_named(ref: str | Path) -> FolderBundle:
 
 
 def planner_for(ref: str | Path) -> Planner:
-    """Return a planner of one opened bundle. Raises PlannerFault as `open_bundle` does."""
+    """Return a planner of one opened bundle. Raises PlannerFault as `open_bundle` does, bundle_blocked_by_drift."""
     from planner.planner import Planner
 
-    return Planner(open_named(ref))
+    return Planner(open_named(ref), user_folder=user_folder())
 
 
 def read_request(name: str) -> PlanRequest:

@@ -13,12 +13,16 @@ from planner.cli.failure import REFUSED, complain
 
 @click.command("check", help=f"Check a bundle's files, tokenizer and template.\n\n{BUNDLE_HELP}")
 @click.argument("ref", metavar="ID|PATH")
+@click.option("--remeasure", is_flag=True, help="Measure again and, where all passes, lift what blocks the bundle.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def command(ref: str, as_json: bool) -> int:
+def command(ref: str, remeasure: bool, as_json: bool) -> int:
     """Check a bundle's files, tokenizer and template."""
-    from planner.cli.bundle_checks import check_bundle, check_sources
+    from planner.cli.bundle_checks import check_bundle, check_sources, lift_drift
 
-    found = [*check_bundle(open_named(ref)), *check_sources(ref)]
+    bundle = open_named(ref)
+    found = [*check_bundle(bundle), *check_sources(ref)]
+    if remeasure and not any(row.result == "failed" for row in found):
+        found += lift_drift(bundle)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
     else:

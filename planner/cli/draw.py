@@ -61,13 +61,18 @@ def say(line: str = "", style: str = "") -> None:
     console().print(Text(line, style=style), soft_wrap=True)
 
 
+def _of_runtime(account: Account) -> str:
+    taken = account.runtime_overhead_tokens + account.runtime_kept_tokens
+    return f" + {taken:,} of the runtime" if taken else ""
+
+
 def draw_plan(plan: Plan) -> None:
     """Draw an accepted plan: headline, bar, account, kept, removed, notes, digest."""
     account, receipt = plan.account, plan.receipt
     say(f"plan {receipt.plan_id} for {receipt.model_bundle_id}: accepted", "bold")
     say(
         f"{account.input_tokens:,} prompt tokens + {account.reserved_output_tokens:,} reserved for the answer"
-        f" + {account.safety_margin_tokens:,} margin + {free_tokens(account):,} free"
+        f" + {account.safety_margin_tokens:,} margin{_of_runtime(account)} + {free_tokens(account):,} free"
         f" = {account.input_limit:,}; the answer"
         f" may have up to {plan.max_output_tokens:,}"
     )

@@ -107,7 +107,7 @@ def _of_receipt(data: bytes, ids: str | None) -> Ready:
     found = ids_from_bytes(read_input(ids, MAX_IDS * 4 + 4096), "--ids")
     if receipt.final_input_digest != final_input_digest(receipt.bundle_digest or "", found):
         raise RefusalSignal("invalid-input", "--ids: are not the ids the receipt was sealed over")
-    room = account.input_limit - account.safety_margin_tokens - len(found)
+    room = account.usable_tokens - len(found)
     return Ready(found, room, account.input_limit, receipt.plan_id, receipt.model_bundle_id)
 
 

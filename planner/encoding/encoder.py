@@ -22,7 +22,7 @@ from planner.encoding.tracked_template import render_tracked
 from planner.encoding.whole import render_whole
 from planner.values.bundle import Bundle
 from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
-from planner.values.reasons import RefusalSignal
+from planner.values.reasons import PlannerFault, RefusalSignal
 
 AUDIT_EVERY = 64
 
@@ -45,13 +45,17 @@ class Encoding:
 
 
 class Encoder:
-    """One bundle's template, guards and run cache; safe to share between threads."""
+    """One bundle's template, guards and run cache; safe to share between threads.
+
+    `blocked` is set where the bundle's runtime counted otherwise than planned; no plan is made then (X60).
+    """
 
     def __init__(self, bundle: Bundle, cache_bytes: int | None = None) -> None:
         """Prepare; the tokenizer is loaded when the first run is encoded."""
         self.bundle = bundle
         self.whole = bundle.manifest.encode_mode == "whole"
         self.splicing = not self.whole
+        self.blocked: PlannerFault | None = None
         self._plans = 0
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}

@@ -103,8 +103,7 @@ def _constraints(request: PlanRequest, plan: Plan, expect: Expectation) -> Itera
 
 def _budget(request: PlanRequest, plan: Plan, bundle: Bundle) -> Iterator[Reason]:
     account = plan.account
-    needed = len(plan.ids) + account.reserved_output_tokens + account.safety_margin_tokens
-    if needed > account.input_limit:
+    if len(plan.ids) + account.reserved_output_tokens > account.usable_tokens:
         yield Reason("over_limit", "plan")
     manifest = bundle.manifest
     limits = [request.max_input_tokens, manifest.context_tokens]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from planner.values.account import Account
 from planner.values.candidate import Candidate
 from planner.values.gate import Reason
 from planner.values.reasons import RefusalSignal
@@ -47,8 +48,13 @@ def _check(path: Path, candidate: Candidate) -> Iterator[Reason]:
         yield Reason("receipt_unreadable", path.name)
     elif observation.get("evidence") != "executed":
         yield Reason("receipt_simulated", path.name)
-    elif observation.get("verdict") != "exact" or observation.get("reportedTokens") != receipt.account.input_tokens:
+    elif observation.get("verdict") != "exact" or observation.get("promptTokens") != _planned(receipt.account):
         yield Reason("runtime_count_differs", path.name)
+
+
+def _planned(account: Account) -> int:
+    """Return what the runtime should have read: our ids, and what the bundle declares that it adds (R41)."""
+    return account.input_tokens + account.runtime_overhead_tokens
 
 
 def _parts(tree: Any) -> tuple[Mapping[str, Any], Receipt]:

@@ -71,9 +71,16 @@ class Summarising:
         """Return the receipt of a plan."""
         return receipts.read_receipt(self._store, conversation_id, plan_id)
 
-    def save_observation(self, conversation_id: str, plan_id: str, generation: int, reported_tokens: int) -> None:
-        """Store how many tokens a runtime counted for a plan of this generation."""
-        receipts.save_observation(self._store, conversation_id, plan_id, generation, reported_tokens)
+    def save_observation(
+        self,
+        conversation_id: str,
+        plan_id: str,
+        generation: int,
+        reported_tokens: int,
+        details: Mapping[str, int | str | None] | None = None,
+    ) -> None:
+        """Store how many tokens a runtime counted for a plan of this generation, and what that came to."""
+        receipts.save_observation(self._store, conversation_id, plan_id, generation, reported_tokens, details)
 
     def put_part(self, conversation_id: str | None, kind: str, data: bytes, key: str | None = None) -> str:
         """Store an original that replay needs and return its key."""

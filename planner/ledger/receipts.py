@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -89,15 +90,24 @@ def read_receipt(store: Store, conversation_id: str, plan_id: str) -> bytes | No
     return None if found is None else found[1]
 
 
-def save_observation(store: Store, conversation_id: str, plan_id: str, generation: int, reported_tokens: int) -> None:
+def save_observation(
+    store: Store,
+    conversation_id: str,
+    plan_id: str,
+    generation: int,
+    reported_tokens: int,
+    details: Mapping[str, int | str | None] | None = None,
+) -> None:
     """Store how many tokens a runtime counted for a plan, beside its receipt; the first report stays (X60).
 
+    details  what else an observation says: numbers, ids and words of ours, never text.
     Raises PlannerFault `stale_generation` for a plan of an older generation (R55), `duplicate_id` for another count,
     `conversation_not_found` for a plan without a receipt; RefusalSignal `invalid-input` for what is no count.
     """
     if not is_whole(reported_tokens):
         invalid("$.reportedTokens", "expected a whole number")
-    body = json.dumps({"planId": plan_id, "generation": generation, "reportedTokens": reported_tokens}).encode()
+    own = {"planId": plan_id, "generation": generation, "reportedTokens": reported_tokens}
+    body = json.dumps({**(details or {}), **own}).encode()
     with store.write("save an observation") as tx:
         scope = open_scope(tx, conversation_id, generation)
         receipt = receipt_row(tx.connection, scope.conversation, plan_id)

@@ -57,6 +57,12 @@ class Account:
             + self.framing_tokens
         )
 
+    @property
+    def usable_tokens(self) -> int:
+        """What prompt and answer may have together: the limit less the margin and what the runtime takes of it."""
+        taken = self.safety_margin_tokens + self.runtime_overhead_tokens + self.runtime_kept_tokens
+        return self.input_limit - taken
+
 
 def account_problem(fields: Mapping[str, object]) -> str | None:
     """Name the first of the seven fields that is absent, null, negative or no integer (R37).

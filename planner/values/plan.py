@@ -126,7 +126,7 @@ class Plan:
         items.append(PlanFileItem("framing/framing", "framing", account.framing_tokens))
         ends = [key for entry in self.removed for key in (entry.id, entry.last_id) if key is not None]
         return PlanFile(
-            max_input_tokens=account.input_limit - account.safety_margin_tokens,
+            max_input_tokens=account.usable_tokens,
             reserved_output_tokens=account.reserved_output_tokens,
             generation=self.receipt.generation,
             required_policy_ids=tuple(key for key in self.kept if key.startswith(("policy/", "scope/"))),

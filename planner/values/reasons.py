@@ -127,6 +127,10 @@ def _faults() -> tuple[Code, ...]:
              "Name the bundle, ledger or request of that call; what retention took is gone for good."),
         Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
              "Mend what the reasons name; a larger limit clears none of them."),
+        Code("bundle_blocked_by_drift", "fault", "The bundle's runtime counted other tokens than a plan held; no "
+             "further plan is made with it.", "Find the cause, then planner bundle check ID --remeasure."),
+        Code("record_damaged", "fault", "A record of the bundle in the user's folder cannot be read; it may be what "
+             "blocks it.", "Measure the bundle again: planner bundle check ID --remeasure."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.values.account import Account, wire_field
 from planner.values.device import DeviceProfile
+from planner.values.observation import Observation
 from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Advice, CompactionAdvice, Plan, PlanFile, PlanFileItem, Refusal
 from planner.values.policy_file import Caps, Finding, FixedCost, PolicyFile
@@ -50,7 +51,7 @@ REQUEST_CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
-    SummaryUse, Dispute, FormUse, PlanFile, PlanFileItem,
+    SummaryUse, Dispute, FormUse, PlanFile, PlanFileItem, Observation,
 )  # fmt: skip
 POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
 FILE_CLASSES: tuple[type, ...] = (DeviceProfile,)

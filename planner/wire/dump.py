@@ -16,6 +16,7 @@ from typing import Any
 
 from planner.values.account import SEVEN_FIELDS, Account, wire_field
 from planner.values.admission import Exclusion
+from planner.values.observation import Observation
 from planner.values.plan import Plan, PlanFile, Refusal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
@@ -53,6 +54,11 @@ def dump_receipt(receipt: Receipt) -> bytes:
 def dump_audit(audit: tuple[Exclusion, ...]) -> bytes:
     """Return the bytes of an audit record: ids, reasons and checks of what admission excluded (R159)."""
     return _encode(_versioned({"excluded": [_answer_tree(entry) for entry in audit]}))
+
+
+def dump_observation(observation: Observation) -> bytes:
+    """Return the bytes of an observation: what a runtime reported of one plan, and what it comes to (X60)."""
+    return _encode(_versioned(_answer_tree(observation)))
 
 
 def dump_account(account: Account) -> bytes:
