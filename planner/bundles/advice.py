@@ -7,31 +7,15 @@ from collections.abc import Iterator
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.hf_config import CONFIG, FolderConfig
 from planner.bundles.loaded import Loaded
+from planner.bundles.profile_words import dropped, parsed, raised, rewritten
 from planner.values.bundle import Manifest
 from planner.values.profile import TemplateProfile
-
-_CARRIED = {
-    "system": "system text",
-    "late_system": "system text after the first message",
-    "developer": "developer text",
-    "late_developer": "developer text after the first message",
-    "tools": "declarations of tools",
-    "tool_call": "tool calls",
-    "tool_result": "tool results",
-    "parallel_calls": "several tool calls at once",
-    "text_beside_call": "text beside a tool call",
-    "neighbouring_users": "two user messages in a row",
-    "neighbouring_assistants": "two answers in a row",
-    "assistant_first": "an answer before the first question",
-    "object_arguments": "arguments of calls as an object",
-}
-"""Fields of a profile in a person's words."""
 
 
 def advise(bundle: FolderBundle, manifest: Manifest) -> tuple[str, ...]:
     """Return one line for everything of a bundle that costs or refuses plans, or that its files leave open.
 
-    No line holds text of the template or of a conversation. Raises what the profile raises.
+    Markers that the template looks for are quoted, other text of it is not. Raises what the profile raises.
     """
     loaded, config = bundle.parts
     lines = [*_disagreements(loaded, config)]
@@ -63,20 +47,20 @@ def _text(stated: object) -> object:
 
 
 def _template(profile: TemplateProfile) -> Iterator[str]:
-    for verdict, words in (("dropped", "the template loses without an error"), ("raises", "the template refuses")):
-        found = [title for name, title in _CARRIED.items() if getattr(profile, name) == verdict]
+    for found, words in ((dropped(profile), "loses without an error"), (raised(profile), "refuses")):
         if found:
-            yield f"{words}: {', '.join(found)}"
-    if profile.reasoning == "raises":
-        yield "the template refuses reasoning, which is left out"
+            yield f"the template {words}: {', '.join(found)}"
+    found = rewritten(profile)
+    if found:
+        yield f"the template {', '.join(found)}"
     if profile.old_reasoning == "dropped":
         yield "the template leaves out reasoning of earlier turns"
     if profile.generation_prompt == "ignored":
-        yield "the template writes no header of the answer"
+        yield "the template takes no notice of the request for a header of the answer"
     if profile.parsed_strings:
-        yield f"the template itself looks for {len(profile.parsed_strings)} kinds of markers in content"
+        yield f"the template itself looks for markers in texts: {', '.join(parsed(profile)[:6])}"
     if profile.uses_clock:
-        yield "the template writes the date: name it with now in the request or with --now"
+        yield "name the date with now in the request or with --now"
 
 
 def _tokens(bundle: FolderBundle, manifest: Manifest) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from planner.bundles.begin_token import with_begin
 from planner.bundles.bundle import FolderBundle
+from planner.bundles.digest import sha256_hex
 from planner.bundles.files import MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.geometry import read_geometry
 from planner.bundles.gguf_header import MAX_HEADER_BYTES, Header, HeaderShort, parse_header, unsafe
@@ -23,7 +24,7 @@ from planner.bundles.hf_folder import id_of, ignored_files, make_manifest
 from planner.bundles.loaded import Loaded, check_floor
 from planner.values.reasons import PlannerFault
 
-_FIRST_WINDOW_BYTES = 8 << 20
+_FIRST_WINDOW_BYTES = 16 << 20
 _TEMPLATE = "tokenizer.chat_template"
 _NONSENSE = 1_000_000_000
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -63,7 +64,7 @@ def load_gguf(
 
     Raises as `open_gguf`, and manifest_invalid for a template entry that is not there.
     """
-    header = read_header(files, name)
+    header, data = read_header_bytes(files, name)
     vocabulary = read_gguf_vocabulary(header)
     if vocabulary.model == "llama":
         from planner.bundles.gguf_spm import load_gguf_spm
@@ -71,8 +72,10 @@ def load_gguf(
         loaded = load_gguf_spm(vocabulary)
     else:
         from planner.bundles.gguf_bpe import load_gguf_bpe
+        from planner.bundles.kept_tokenizer import KeptTokenizer
 
-        loaded = load_gguf_bpe(vocabulary, lambda: read_gguf_vocabulary(read_header(files, name)))
+        kept = KeptTokenizer(cache_dir, sha256_hex(data))
+        loaded = load_gguf_bpe(vocabulary, lambda: read_gguf_vocabulary(read_header(files, name)), kept)
     template, used, warnings = _template(header, entry) if outer is None else (outer, entry, ())
     if template is not None and vocabulary.adds_bos:
         template, begun = with_begin(template, vocabulary.variables, cache_dir)

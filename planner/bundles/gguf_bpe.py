@@ -13,26 +13,50 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from planner.bundles.foreign import guarded
 from planner.bundles.gguf_vocab import GgufVocabulary
+from planner.bundles.kept_tokenizer import Kept, KeptTokenizer
 from planner.bundles.loaded import MAX_ADDED_TOKENS, AddedText, Loaded, check_sizes
 from planner.bundles.tokenizer_json import TokenizersEngine
 from planner.bundles.tokenizer_traits import describe
 
 
-def load_gguf_bpe(vocabulary: GgufVocabulary, reload: Callable[[], GgufVocabulary]) -> Loaded:
+def load_gguf_bpe(
+    vocabulary: GgufVocabulary, reload: Callable[[], GgufVocabulary], kept: KeptTokenizer | None = None
+) -> Loaded:
     """Build the tokenizer and describe it; `reload` reads the vocabulary again for the oracle's way.
+
+    kept  where the tokenizer built of this very header is kept between processes
 
     Raises bundle_unsafe, tokenizer_failed.
     """
-    added = vocabulary.added()
-    check_sizes(len(vocabulary.texts), len(added), 0)
-    merges = list(_merges(vocabulary))
-    tokenizer = build_bpe(vocabulary, merges)
+    found = None if kept is None else kept.read()
+    merges: list[tuple[str, str]] = []
+    if found is None:
+        check_sizes(len(vocabulary.texts), len(vocabulary.added()), 0)
+        merges = list(_merges(vocabulary))
+    tokenizer = build_bpe(vocabulary, merges) if found is None else found.tokenizer
     loaded = describe(
-        tokenizer, "gguf", lambda controls: TokenizersEngine(tokenizer, controls, lambda: build_bpe(reload()))
+        tokenizer,
+        "gguf",
+        lambda controls: TokenizersEngine(tokenizer, controls, lambda: _again(kept, reload)),
+        reviewed=found is not None,
     )
-    dropped = len(vocabulary.merges) - len(merges)
-    warnings = (f"{dropped} merges name a piece that the vocabulary lacks, or stand there twice",) if dropped else ()
-    return replace(loaded, variables=vocabulary.variables, warnings=warnings)
+    if found is None:
+        dropped = len(vocabulary.merges) - len(merges)
+        warnings = (f"{dropped} merges name a piece that the vocabulary lacks, or stand there twice",) * bool(dropped)
+        found = Kept(tokenizer, loaded.longest_token_bytes, warnings)
+        if kept is not None:
+            kept.keep(found, merges)
+    return replace(
+        loaded,
+        variables=vocabulary.variables,
+        warnings=found.warnings,
+        longest_token_bytes=found.longest_token_bytes,
+    )
+
+
+def _again(kept: KeptTokenizer | None, reload: Callable[[], GgufVocabulary]) -> Tokenizer:
+    found = None if kept is None else kept.read()
+    return build_bpe(reload()) if found is None else found.tokenizer
 
 
 def build_bpe(vocabulary: GgufVocabulary, merges: list[tuple[str, str]] | None = None) -> Tokenizer:
