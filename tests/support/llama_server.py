@@ -92,14 +92,13 @@ class LlamaServer:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
-    def template_of(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> str:
-        """Return the prompt text that the runtime's own template engine makes of a list."""
-        return str(self.post("/apply-template", {"messages": list(messages), **_with(tools)})["prompt"])
+    def template_of(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = (), **kwargs: Any) -> str:
+        """Return the prompt text that the runtime's own template engine makes of a list; `kwargs` go to it."""
+        return str(self.post("/apply-template", _chat(messages, tools, kwargs))["prompt"])
 
-    def counted(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> int:
+    def counted(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = (), **kwargs: Any) -> int:
         """Return how many prompt tokens the chat endpoint would read for a list, without running it."""
-        body = {"messages": list(messages), **_with(tools)}
-        return int(self.post("/v1/chat/completions/input_tokens", body)["input_tokens"])
+        return int(self.post("/v1/chat/completions/input_tokens", _chat(messages, tools, kwargs))["input_tokens"])
 
     def tokenize(self, text: str, *, parse_special: bool = True, add_special: bool = False) -> list[int]:
         """Return the runtime's own ids of a text."""
@@ -107,5 +106,10 @@ class LlamaServer:
         return list(self.post("/tokenize", body)["tokens"])
 
 
-def _with(tools: Sequence[Any]) -> dict[str, Any]:
-    return {"tools": list(tools)} if tools else {}
+def _chat(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = {"messages": list(messages)}
+    if tools:
+        body["tools"] = list(tools)
+    if kwargs:
+        body["chat_template_kwargs"] = dict(kwargs)
+    return body

@@ -19,20 +19,9 @@ from tests.bundles.gguf.conftest import WITH_TEMPLATE, vocabulary_path
 from tests.parity.outcomes import Comparison
 from tests.support import conversations
 from tests.support.conversations import Conversation
-from tests.support.reference import ReferenceBundle
-from tests.support.reference_tokenizers import StretchCache
+from tests.support.gguf_reference import GgufReference
 
 EXAMPLES = int(os.environ.get("PLANNER_MAX_EXAMPLES", "24"))
-
-
-class GgufReference(ReferenceBundle):
-    """transformers' render of the file's template, and the file's own tokenizer over the whole text."""
-
-    def __init__(self, path: Path, bundle: FolderBundle) -> None:
-        super().__init__(path.parent, template=bundle.template_source, variables=bundle.variables)
-        self.name = path.name
-        encode = bundle.engine.encode_parsed
-        self.__dict__["tokenizer"] = StretchCache(None, {}, lambda text: list(encode(text)), None)
 
 
 @pytest.fixture
