@@ -20,11 +20,15 @@ from planner.values.constraint import Constraint
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Constraints in force by sequence of their turn, and ordinals of the turns `View` names likewise."""
+    """Constraints in force by sequence of their turn, and ordinals of the turns `View` names likewise.
+
+    `lost` is what a purged turn would have to say: see `View`.
+    """
 
     constraints: tuple[Constraint, ...]
     held: tuple[int, ...]
     withdrawing: tuple[int, ...]
+    lost: tuple[str, ...] = ()
 
 
 def read_held(
@@ -33,8 +37,12 @@ def read_held(
     line: Sequence[Segment],
     pinned: Collection[int],
     hidden: Collection[int],
+    start: int = 0,
 ) -> Held:
-    """Return the relations of a line: `pinned` and `hidden` are ordinals. Raises PlannerFault `ledger_corrupt`."""
+    """Return the relations of a line: `pinned` and `hidden` are ordinals, `start` the first that was not purged.
+
+    Raises PlannerFault `ledger_corrupt`.
+    """
     rows = read_relations(connection, counters)
     live = _live(connection, counters.conversation, line, [row for row in rows if row[0] == "live"])
     held = {turn for kind, turn, _, _, _ in rows if kind in ("item", "unmarked")}
@@ -52,6 +60,16 @@ def read_held(
         constraints=tuple(constraint for _, _, constraint in live),
         held=tuple(sorted(held - set(pinned) - set(hidden))),
         withdrawing=tuple(sorted({other for _, other in pairs} - set(hidden))),
+        lost=(
+            *(f"constraint/{one.id}" for ordinal, _, one in live if ordinal < start and one.text is None),
+            *(
+                f"item/{name}"
+                for kind, turn, name, _, _ in rows
+                if kind == "item"
+                and turn < start
+                and newest_turn(connection, counters.conversation, line, turn).state == "completed"
+            ),
+        ),
     )
 
 

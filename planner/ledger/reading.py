@@ -158,7 +158,7 @@ def read_view(store: Store, conversation_id: str, generation: int | None, active
         span = (start, counters.turns)
         hidden = _hidden(connection, head.conversation, line, span)
         pinned = read_pinned(connection, counters)
-        found = read_held(connection, counters, line, pinned, hidden)
+        found = read_held(connection, counters, line, pinned, hidden, start)
         turns = ShownTurns(store, head.conversation, line, span, sorted(hidden))
         seen = Line(head.conversation, line, head.generation, head.purged_through)
         current = current_summaries(connection, seen, active)
@@ -179,6 +179,7 @@ def read_view(store: Store, conversation_id: str, generation: int | None, active
             summaries=current.summaries,
             stale=current.stale,
             boundary=head.purged_through,
+            lost=found.lost,
             held=turns.places(found.held),
             withdrawing=turns.places(found.withdrawing),
             citing=CitingTurns(store, head.conversation, line, turns),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from planner.steps.horizon import runs_of
+from planner.steps.covers import runs_of
 from planner.values.plan import Advice, CompactionAdvice
 from planner.values.request import PlanRequest
 from planner.values.rung import Layered

@@ -54,7 +54,9 @@ def fit(
     sums = estimates(steps, layered, sizes, kept)
     tolerance = TOLERANCE_TOKENS + len(kept) + (_BLOCK_TOLERANCE_TOKENS if layered.conflicts else 0)
     if not layered.plain:  # each entry of a state block is counted alone, so its ends may merge
-        tolerance += len(steps.reach.covers) + len(layered.constraints) + _BLOCK_TOLERANCE_TOKENS
+        tolerance += (
+            len(steps.reach.covers) + len(steps.reach.borders) + len(layered.constraints) + _BLOCK_TOLERANCE_TOKENS
+        )
     if not steps.reach.forms.empty:
         tolerance += _FORM_TOLERANCE_TOKENS
     last = len(steps.moves)

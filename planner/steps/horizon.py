@@ -5,9 +5,9 @@ Whatever lies beyond is in no rung that fits, so the answer equals that of a loo
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from planner.steps.covers import borders_of, covers_of, runs_of, summary_most
 from planner.steps.forms import too_many_bytes
 from planner.steps.measure import turn_texts
 from planner.steps.size_store import TurnSize
@@ -161,25 +161,43 @@ class _Walk:
         covers = covers_of(layered, runs) if has_slot else []
         most = summary_most(options, sizes, self.room)
         self.play = {cover.summary.id: cover for cover in covers if cover.stays and self.usable(cover)}
+        borders = [one for one in borders_of(layered, runs) if has_slot and self.has_place(one)]
+        self._require_borders(borders)
         stated = sum(sizes.item(f"summary/{name}") for name in self.play)
+        stated += sum(sizes.item(f"summary/{one.summary.id}") for one in borders if one.stays)
         start, gone_through = self._lean(covers, most - stated)
+        if start or gone_through:  # older than what already is too much
+            self.unused |= {f"summary/{one.summary.id}": "over_budget" for one in borders if not one.stays}
+            borders = [one for one in borders if one.stays]
         in_play = sorted((cover for cover in self.play.values() if cover.low >= gone_through), key=_low)
         self.learn_staying(start, in_play)
         return Horizon(
             start, gone_through, raw_from, tuple(in_play), runs, self.unused, most, has_slot,
-            self.forms(max(start, gone_through), in_play, raw_from),
+            self.forms(max(start, gone_through), in_play, raw_from), tuple(borders),
         )  # fmt: skip
+
+    def _require_borders(self, borders: Sequence[Cover]) -> None:
+        """Refuse where a summary of purged turns that may not leave has no place: nothing else says what it says."""
+        lost = self.layered.staying_summaries.difference(one.summary.id for one in borders)
+        lost = lost.intersection(one.summary.id for one in borders_of(self.layered, runs_of(self.layered)))
+        if lost:
+            raise RefusalSignal("unrecoverable_history", f"no place for summary {min(lost)} of purged turns")
+
+    def has_place(self, cover: Cover) -> bool:
+        """Tell whether what follows a run can carry the state block (design.md §6); if not that is noted."""
+        turns = self.turns
+        following = turns[cover.high] if cover.high < len(turns) else self.layered.open_turn
+        if following.messages[0].role == "user":
+            return True
+        self.unused[f"summary/{cover.summary.id}"] = "summary_slot_missing"
+        return False
 
     def usable(self, cover: Cover) -> bool:
         """Tell whether a summary may stand for its run; what speaks against it is noted."""
         key = f"summary/{cover.summary.id}"
         if key in self.unused:
             return False
-        turns = self.turns
-        following = turns[cover.high] if cover.high < len(turns) else self.layered.open_turn
-        if following.messages[0].role != "user":  # it could not carry the state block (design.md §6)
-            self.unused[key] = "summary_slot_missing"
-        elif not self.sizes.saves(cover, self.byte_limit):
+        if self.has_place(cover) and not self.sizes.saves(cover, self.byte_limit):
             self.unused[key] = "no_gain"
         return key not in self.unused
 
@@ -253,45 +271,5 @@ def _weight(turn: Turn) -> int:
     )
 
 
-def runs_of(layered: Layered) -> dict[str, tuple[int, int]]:
-    """Return which indexes of turns each summary stands for, low and high, by its id; no turn's words are read."""
-    turns = layered.history.turns
-    return {
-        summary.id: (
-            bisect_left(turns, summary.covers_from, key=_sequence),
-            bisect_left(turns, summary.covers_to + 1, key=_sequence),
-        )
-        for summary in layered.summaries
-    }
-
-
-def covers_of(layered: Layered, runs: Mapping[str, tuple[int, int]]) -> list[Cover]:
-    """Return the summaries whose run holds turns and none that is pinned, by coverage (X1)."""
-    out: list[Cover] = []
-    for summary in layered.summaries:
-        low, high = runs[summary.id]
-        if low < high and not _any_within(layered.pinned, low, high):
-            stays = _any_within(layered.held, low, high)
-            out.append(Cover(summary, low, high, stays, _any_within(layered.history.withdrawing, low, high)))
-    return out
-
-
-def summary_most(options: Options, sizes: Sizes, room: int) -> int:
-    """Return how many tokens of summaries stay before turns leave: as stated, or a third of the history's room.
-
-    The room of the history is what the texts of everything else leave, each counted alone.
-    """
-    stated = options.sections.summary.max
-    return stated if stated is not None else max(0, room - sizes.fixed_texts()) // 3
-
-
-def _any_within(indexes: Sequence[int], low: int, high: int) -> bool:
-    return bisect_left(indexes, low) < bisect_left(indexes, high)
-
-
 def _low(cover: Cover) -> int:
     return cover.low
-
-
-def _sequence(turn: Turn) -> int:
-    return turn.sequence

@@ -58,6 +58,11 @@ def ladder(
     if reach.start > reach.gone_through:
         first.append(Move("over_budget", (), through=reach.start))
     left = {cover.summary.id for cover in beyond}
+    first += [  # older than every turn
+        Move("over_budget", (f"summary/{one.summary.id}",))
+        for one in reach.borders
+        if not one.stays and one.summary.id not in left
+    ]
     covers = [cover for cover in reach.covers if not cover.stays and cover.summary.id not in left]
     if reach.covers:
         return Ladder([*first, *_oldest_first(layered, reach, covers), *last], gone, reach)
@@ -78,7 +83,8 @@ def _unexplained(layered: Layered) -> list[Move]:
 
 def _beyond_most(reach: Horizon, size: Size) -> list[Cover]:
     """Return the oldest summaries beyond the most that stay; what tells of a withdrawal is not counted (X44)."""
-    counted = [(cover, size(f"summary/{cover.summary.id}")) for cover in reach.covers if not cover.exempt]
+    counted = [(cover, size(f"summary/{cover.summary.id}")) for cover in (*reach.borders, *reach.covers)
+               if not cover.exempt]  # fmt: skip
     held = sum(tokens for _, tokens in counted)
     out: list[Cover] = []
     for cover, tokens in counted:
@@ -193,8 +199,10 @@ def rung(steps: Ladder, layered: Layered, passages: Sequence[Passage], made: int
         cited = tuple(_formed(entry, kept_forms.get(f"passage/{entry.citation_id}", ())) for entry in cited)
     if layered.plain:
         return Selection(tuple(whole), cited, conflicts=told, forms=kept_forms)
+    borders = [cover for cover in steps.reach.borders if f"summary/{cover.summary.id}" not in gone]
     shown = [cover for cover in steps.reach.covers if f"summary/{cover.summary.id}" in come - gone]
-    missing = layered.notice and _misses(layered, whole, shown)
+    missing = layered.notice and (_misses(layered, whole, shown) or len(borders) < len(steps.reach.borders))
+    shown = [*borders, *shown]
     return Selection(_in_order(whole, shown), cited, carried(layered, whole), missing, told, kept_forms)
 
 

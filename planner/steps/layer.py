@@ -25,6 +25,9 @@ def layer(request: PlanRequest, history: History) -> Layered:
         held=history.held if options.allow_history_eviction else range(len(history.turns)),
         notice=options.history_notice == "prompt",
         edges=options.passage_order == "edges",
+        staying_summaries=history.echoing
+        if options.allow_history_eviction
+        else frozenset(summary.id for summary in history.summaries),
     )
 
 

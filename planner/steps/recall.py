@@ -45,7 +45,8 @@ def recall(request: PlanRequest, *, revoked: frozenset[str] = frozenset()) -> Hi
 def recall_view(request: PlanRequest, view: View, *, revoked: frozenset[str] = frozenset()) -> History:
     """Return the history of a view that was verified where it is kept; turns are read only where needed.
 
-    The request's own turns and summaries play no part. Refuses as `recall` does.
+    The request's own turns and summaries play no part. Refuses as `recall` does, and unrecoverable_history where a
+    purged turn held what must not be lost.
     """
     opened = [view.turns[index] for index in view.pinned if view.turns[index].state == "open"]
     last = view.turns[-1].sequence if view.turns else 0
@@ -60,8 +61,20 @@ def recall_view(request: PlanRequest, view: View, *, revoked: frozenset[str] = f
         for record in view.summaries
         if not revoked.isdisjoint(record.citation_ids)
     ]
+    if view.boundary is not None:
+        history = replace(history, boundary=view.boundary, echoing=_echoing(view, current))
     unused = (*map(use_of_stale, view.stale), *revoking, *unused)
     return with_facts(history, view.constraints, Judged(current, unused), request.request)
+
+
+def _echoing(view: View, current: Sequence[SummaryRecord]) -> frozenset[str]:
+    """Return the summaries that echo what purged turns left unfinished. Refuses unrecoverable_history."""
+    echoed = {f"item/{item}": record.id for record in current for item in record.open_items}
+    lost = [name for name in view.lost if name not in echoed]
+    if lost:
+        where = f"turns up to sequence {view.boundary} were purged"
+        raise RefusalSignal("unrecoverable_history", f"{where}, and with them {', '.join(lost)}")
+    return frozenset(echoed[name] for name in view.lost)
 
 
 def asked_turns(request: PlanRequest, view: View) -> tuple[Turn | None, Turn | None]:

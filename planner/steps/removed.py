@@ -60,7 +60,7 @@ def removed(layered: Layered, steps: Ladder, fitted: Fitted) -> Removed:
     reduced = _reduced(layered, ranges)
     if not layered.summaries and not history.unused and not layered.passages and not layered.conflicts:
         return Removed(tuple(out), (), reduced)
-    uses = [*_uses(layered, steps, fitted, ranges), *history.unused]
+    uses = [*_uses(layered, steps, fitted, ranges, fates), *history.unused]
     out += [Removal(f"summary/{use.id}", use.fate) for use in uses if use.fate != "used"]
     present = {f"passage/{passage.citation_id}" for passage in fitted.measured.selection.passages}
     present |= {entry.id for entry in steps.gone}
@@ -125,16 +125,18 @@ def _missing_turns(layered: Layered, gone_through: int, kept: set[str], fates: _
 
 def _reduced(layered: Layered, ranges: Sequence[tuple[int, int, str]]) -> HistoryReduced | None:
     lost = [(low, high) for low, high, reason in ranges if reason != "replaced_by_summary"]
-    revoked = layered.history.revoked
-    if not lost and not revoked:
+    revoked, boundary = layered.history.revoked, layered.history.boundary
+    if not lost and not revoked and boundary is None:
         return None
     turns = layered.history.turns
     found = [(turns[low].sequence, turns[high - 1].sequence) for low, high in lost]
     found += [(sequence, sequence) for _, sequence in revoked]
-    return HistoryReduced(sum(high - low for low, high in lost) + len(revoked), tuple(sorted(found)))
+    return HistoryReduced(sum(high - low for low, high in lost) + len(revoked), tuple(sorted(found)), boundary)
 
 
-def _uses(layered: Layered, steps: Ladder, fitted: Fitted, ranges: Sequence[tuple[int, int, str]]) -> list[SummaryUse]:
+def _uses(
+    layered: Layered, steps: Ladder, fitted: Fitted, ranges: Sequence[tuple[int, int, str]], fates: _Fates
+) -> list[SummaryUse]:
     """Say what became of each current summary.
 
     One whose last turn left has the reason of that turn, whatever else speaks against it: the turns it could stand
@@ -152,7 +154,11 @@ def _uses(layered: Layered, steps: Ladder, fitted: Fitted, ranges: Sequence[tupl
             fate = "used"
         elif not reach.has_slot:
             fate = "summary_slot_missing"
-        elif low < high and place >= 0 and ranges[place][1] >= high:
+        elif low >= high:  # of purged turns, so that only its own move tells why it is not there
+            fate = reach.unused.get(f"summary/{summary.id}") or fates.reasons.get(
+                f"summary/{summary.id}", "over_budget"
+            )
+        elif place >= 0 and ranges[place][1] >= high:
             fate = ranges[place][2]
         out.append(use_of(summary, fate))
     return out

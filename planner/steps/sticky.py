@@ -35,9 +35,9 @@ class Later:
 
     def movable_tokens(self, selection: Selection) -> int:
         """Return the size of the history of a rung that may still leave, summaries with it."""
-        turns = self.layered.history.turns
+        turns, reach = self.layered.history.turns, self.steps.reach
         fixed = {turns[index].id for index in self.staying}
-        pinned = {cover.summary.id for cover in self.steps.reach.covers if cover.stays}
+        pinned = {cover.summary.id for cover in (*reach.borders, *reach.covers) if cover.stays}
         tokens = 0
         for entry in selection.history:
             if isinstance(entry, Turn):

@@ -13,6 +13,7 @@ from planner.values.constraint import Constraint
 from planner.values.forms import Form, FormStep
 from planner.values.passage import Passage
 from planner.values.rung import Cover, Ladder, Layered, Move
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 
@@ -101,6 +102,7 @@ class _Mixed:
         turns = layered.history.turns
         placed = [(index, self._turn_node(turns[index])) for index in indexes]
         placed += [(cover.low, self._run_node(cover)) for cover in steps.reach.covers]
+        placed += [(-1, self._summary_node(cover.summary)) for cover in steps.reach.borders]
         nodes = [node for _, node in sorted(placed, key=lambda entry: entry[0])]
         # Texts alone are asked for only where a turn, or everything, counts by them.
         self.textual = self.by_texts or any(node.raises for node in nodes)
@@ -124,6 +126,10 @@ class _Mixed:
         sizes = self.sizes
         speaks = any(message.role == "user" and message.accepted for message in turn.messages)
         return _Node(f"turn/{turn.id}", sizes.rendered(turn), 0, (turn,), speaks, int(sizes.raises(turn)))
+
+    def _summary_node(self, summary: SummaryRecord) -> _Node:
+        key = f"summary/{summary.id}"
+        return _Node(key, self.sizes.item(key), self.sizes.alone(summary.summary_text))
 
     def _run_node(self, cover: Cover) -> _Node:
         key = f"run/{cover.summary.id}"

@@ -77,8 +77,8 @@ def _refusals() -> tuple[Code, ...]:
              "Name a tier that is approved now, or send now."),
         Code("hidden_characters", "refusal", "Content holds characters that are not shown: a flag where they stay, a "
              "refusal where unicodePolicy refuses them.", "Clean the named item, or let unicodePolicy strip them."),
-        Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
-             "Start from the recorded boundary."),
+        Code("unrecoverable_history", "refusal", "A purged turn held a constraint in force without words, or an "
+             "unfinished item that no summary echoes.", "State the named ids again in a new turn, or end them there."),
     )  # fmt: skip
 
 

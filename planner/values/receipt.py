@@ -26,10 +26,15 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReduced:
-    """How many turns the prompt leaves out, and as which ranges of sequences (R147)."""
+    """How many turns the prompt leaves out, and as which ranges of sequences (R147).
+
+    `purged_through` is the sequence up to which originals were purged: what stood there can be in no prompt, beside
+    what a summary of it says (R146). None where nothing was purged.
+    """
 
     removed: int
     ranges: tuple[tuple[int, int], ...]
+    purged_through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

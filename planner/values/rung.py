@@ -65,6 +65,8 @@ class History:
     withdrawing  indexes of turns that withdraw a constraint which an older turn marks.
     revoked      id and sequence of turns that are not among `turns`, because they rest on a source that may not be
                  used any more (X39).
+    boundary     highest sequence whose original retention purged, None where nothing was (R146).
+    echoing      ids of summaries that alone say what purged turns left unfinished.
     """
 
     turns: Sequence[Turn] = field(repr=False)
@@ -77,6 +79,8 @@ class History:
     held: Sequence[int] = ()
     withdrawing: Sequence[int] = ()
     revoked: tuple[tuple[str, int], ...] = ()
+    boundary: int | None = None
+    echoing: frozenset[str] = frozenset()
 
 
 def with_tail(history: History, tail_turns: int | None) -> Sequence[int]:
@@ -100,7 +104,7 @@ class Layered:
     summary; `notice` asks for a line in the prompt where history is missing (R147). `passages` stand best first;
     `edges` sets the best ones at both ends of their area. `required` are citation ids the answer must be able to cite,
     `conflicts` the disputed facts that are explained in the prompt, `disputed` all of them. `twins` are citation ids
-    of passages that say what another one says.
+    of passages that say what another one says. `staying_summaries` may not leave where their turns were purged.
     """
 
     policy: tuple[TextItem, ...] = field(repr=False)
@@ -120,6 +124,7 @@ class Layered:
     conflicts: tuple[Conflict, ...] = ()
     disputed: tuple[Conflict, ...] = ()
     twins: frozenset[str] = frozenset()
+    staying_summaries: frozenset[str] = frozenset()
 
     @property
     def pinned_passages(self) -> frozenset[str]:
@@ -176,6 +181,7 @@ class Horizon:
     summary_most  tokens of summaries that stay before turns leave (`sections.summary.max`), None for any number.
     has_slot      false where the bundle has no certified place for a summary.
     forms         steps to shorter forms of results and passages looked at.
+    borders       summaries of purged turns, by coverage: before the oldest turn from the fullest rung on (X41).
     """
 
     start: int = 0
@@ -187,6 +193,7 @@ class Horizon:
     summary_most: int | None = None
     has_slot: bool = True
     forms: FormSteps = NO_FORMS
+    borders: tuple[Cover, ...] = ()
 
 
 class Move(NamedTuple):

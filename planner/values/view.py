@@ -23,6 +23,8 @@ class View:
     constraints  live ones by sequence of their turn.
     summaries    current ones by coverage; `stale` says why the others are not.
     boundary     highest sequence whose original was purged, None where nothing was (R146).
+    lost         what purged turns would have to say and nothing else says: `constraint/` with the id of one in force
+                 whose words went, `item/` with that of an unfinished one; a current summary may still echo it (X34).
     held         indexes of turns that may leave only through a summary, as `relations` finds them (X34, X44).
     withdrawing  indexes of turns that withdraw a constraint which an older turn marks, found likewise.
     citing       indexes of turns whose messages cite sources; read only where a request may withdraw one (X39).
@@ -41,6 +43,7 @@ class View:
     summaries: tuple[SummaryRecord, ...] = field(default=(), repr=False)
     stale: tuple[Staleness, ...] = ()
     boundary: int | None = None
+    lost: tuple[str, ...] = ()
     held: Sequence[int] = ()
     withdrawing: Sequence[int] = ()
     citing: Sequence[int] = field(default=(), repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import planner as package
 from planner.encoding.encoder import Encoder, Encoding
+from planner.ledger.ledger import Ledger
 from planner.planner import Planner
 from planner.values.bundle import Tier
 from planner.values.passage import Claims
@@ -21,7 +23,7 @@ from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.request import CurrentRequest, Options, PlanRequest, TextItem
 from planner.values.runtime import Runtime
 from planner.values.runtime_rows import RUNTIMES
-from planner.values.turn import Message, Turn
+from planner.values.turn import Message, OpenItem, Turn
 from planner.wire.parse import parse_account
 from tests.evidence.test_conflicts import disputed, other, tightest
 from tests.laws.common import toy, with_room
@@ -104,6 +106,15 @@ def _no_room_in_runtime(_: pytest.MonkeyPatch) -> Refusal | Plan:
     return Planner(ToyBundle(runtime=runtime)).plan(SIMPLE)
 
 
+def _purged(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    with tempfile.TemporaryDirectory() as folder, Ledger.open(f"{folder}/chats") as ledger:
+        for name, items in (("t1", [OpenItem("i1", "pending")]), ("t2", [])):
+            said = [Message("user", f"u{name}", "Order it."), Message("assistant", f"a{name}", "Ordered.")]
+            ledger.append("c", name, said, state="completed", open_items=items)
+        ledger.retain("c", 2, "days")
+        return toy().ledger_conversation(ledger, "c").plan(SIMPLE)
+
+
 def _known(name: str) -> Make:
     make, bundle = REFUSALS[name]
     return lambda _: Planner(bundle).plan(make())
@@ -122,11 +133,12 @@ REACHED: dict[str, Make] = {
     "insufficient_evidence": _no_evidence,
     "protected_source_revoked": _revoked,
     "conflict_unexplained": _unexplained,
+    "unrecoverable_history": _purged,
 }
 """A request, and where needed a broken bundle, for every refusal that planning gives."""
 ELSEWHERE = {"account_incomplete": lambda: parse_account(b"{}")}
 """Refusals of reading an answer back: no plan is made there."""
-WAITING = {"unmeasured_part", "unrecoverable_history"}
+WAITING = {"unmeasured_part"}
 """Rows no refusal of this version has; whoever raises one adds its builder above."""
 
 
