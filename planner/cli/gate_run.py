@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--bundles", required=True, metavar="A,B,...", help="Bundle ids or paths the candidate ships.")
 @click.option("--tiers", metavar="4k,8k", help="Tiers for samples that name no limit; default: all approved ones.")
 @click.option("--receipts", metavar="DIR", help="Device receipts with their observations.")
+@click.option("--evidence", metavar="DIR", help="Files of the other parts of evidence, each named after its part.")
 @click.option("--matrix", metavar="MATRIX.json", help="The combinations the app is meant for; lists what is uncovered.")
 @click.option("--results", metavar="OUT.jsonl", help="Write one JSON line per cell.")
 @click.option("--earlier", metavar="OLD.jsonl", help="Take unchanged cells from the results of an earlier run.")
@@ -57,6 +58,7 @@ def command(**given: str | int | None) -> int:
 def _run(given: dict[str, str | int | None]) -> GateResult:
     from planner.gate.cells import cells_of
     from planner.gate.earlier import read_results, result_line, with_earlier
+    from planner.gate.evidence import read_evidence
     from planner.gate.reading import read_candidate, read_matrix, read_samples
     from planner.gate.receipts import check_receipts
     from planner.gate.verdict import Tally
@@ -81,9 +83,11 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
             move(tally.cells)
     if given["results"]:
         write_output(str(given["results"]), b"".join(lines))
-    receipts = check_receipts(_folder(given["receipts"]), candidate)[1] if given["receipts"] else []
+    sound, wrong = check_receipts(_folder(given["receipts"]), candidate) if given["receipts"] else (0, [])
+    folder = _folder(given["evidence"]) if given["evidence"] else None
+    evidence, lacking = read_evidence(folder, candidate, sound)
     matrix = read_matrix(Path(str(given["matrix"]))) if given["matrix"] else ()
-    return tally.result(receipts=receipts, matrix=matrix)
+    return tally.result(receipts=[*wrong, *lacking], matrix=matrix, evidence=evidence)
 
 
 def _engine(refs: list[str], jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
@@ -108,7 +112,7 @@ def open_subjects(refs: tuple[str, ...]) -> Runner:
 def _folder(name: str | int | None) -> Path:
     path = Path(str(name))
     if not path.is_dir():
-        raise usage("--samples and --receipts each name a folder")
+        raise usage("--samples, --receipts and --evidence each name a folder")
     return path
 
 

@@ -70,6 +70,8 @@ _RECEIPTS = (
              "Run it on the device."),
     GateCode("runtime_count_differs", "receipts", "The runtime reported another number of tokens than was planned.",
              "See planner bundle check --remeasure."),
+    GateCode("evidence_failed", "receipts", "A part of the evidence names failed cases, or none at all.",
+             "Mend what fails and run that part again."),
     GateCode("receipt_unreadable", "receipts", "A file among the receipts is no receipt with its observation.",
              "Remove it, or write it again."),
 )  # fmt: skip

@@ -5,17 +5,18 @@ A file holds `{"receipt": .., "observation": ..}` as `Planner.observe` gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.values.account import Account
 from planner.values.candidate import Candidate
+from planner.values.digest import canonical
 from planner.values.gate import Reason
+from planner.values.observation import Observation
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt
 from planner.values.strict_json import Bounds, load_strict
-from planner.wire.parse import parse_receipt
+from planner.wire.parse import parse_receipt, parse_record
 
 _BOUNDS = Bounds(total_bytes=16 * 1024 * 1024, field_bytes=1024 * 1024, list_items=1_000_000)
 
@@ -44,24 +45,23 @@ def _check(path: Path, candidate: Candidate) -> Iterator[Reason]:
         yield Reason("receipt_of_other_bundle", path.name)
     if receipt.count_source == "upper_bound":
         yield Reason("count_not_exact", path.name)
-    if observation.get("planId") != receipt.plan_id or receipt.account is None:
+    account = receipt.account
+    if observation.plan_id != receipt.plan_id or account is None or _of_other_call(observation, receipt):
         yield Reason("receipt_unreadable", path.name)
-    elif observation.get("evidence") != "executed":
+    elif observation.evidence != "executed":
         yield Reason("receipt_simulated", path.name)
-    elif observation.get("verdict") != "exact" or observation.get("promptTokens") != _planned(receipt.account):
+    elif observation.verdict != "exact" or observation.prompt_tokens != observation.planned_tokens:
+        yield Reason("runtime_count_differs", path.name)
+    elif observation.planned_tokens < account.input_tokens:
+        # The runtime may add what the bundle declares; it cannot have been given less than the plan.
         yield Reason("runtime_count_differs", path.name)
 
 
-def _planned(account: Account) -> int:
-    """Return what the runtime should have read: our ids, and what the bundle declares that it adds (R41)."""
-    return account.input_tokens + account.runtime_overhead_tokens
+def _of_other_call(observation: Observation, receipt: Receipt) -> bool:
+    return (observation.bundle_digest, observation.candidate_id) != (receipt.bundle_digest, receipt.candidate_id)
 
 
-def _parts(tree: Any) -> tuple[Mapping[str, Any], Receipt]:
+def _parts(tree: Any) -> tuple[Observation, Receipt]:
     if not isinstance(tree, dict) or tree.keys() != {"receipt", "observation"}:
         raise RefusalSignal("invalid-input", "$: is no receipt with its observation")
-    if not isinstance(tree["observation"], dict):
-        raise RefusalSignal("invalid-input", "$.observation: is no observation")
-    from planner.values.digest import canonical
-
-    return tree["observation"], parse_receipt(canonical(tree["receipt"]))
+    return parse_record(Observation, canonical(tree["observation"])), parse_receipt(canonical(tree["receipt"]))

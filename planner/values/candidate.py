@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, get_args
 
 from planner.values.digest import canonical
 from planner.values.policy_file import Caps
@@ -54,10 +54,16 @@ class MatrixCell:
     status: CellStatus = "uncovered"
 
 
+EvidencePart = Literal["summary_test_set", "device_receipts", "tool_gateway_refusals", "output_validation"]
+EVIDENCE_PARTS: tuple[EvidencePart, ...] = get_args(EvidencePart)
+"""What stands beside the structure before a release is proven (R195)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One of the four parts beside the structure: `digest` is of the file that holds it, None where it is absent."""
+    """One part: the digest of the file that holds it, None where there is none, and how many cases it speaks of."""
 
-    name: Literal["summary_test_set", "device_receipts", "tool_gateway_refusals", "output_validation"]
+    name: EvidencePart
     digest: str | None = None
-    detail: str = field(default="not evidenced")
+    detail: str = "not evidenced"
+    cases: int = 0
