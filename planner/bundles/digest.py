@@ -32,11 +32,14 @@ def text_digest(text: str) -> str:
 def bundle_digest(manifest: Manifest) -> str:
     """Return the digest over everything of a manifest that can change ids (R174; design.md §7).
 
-    The id, context, tiers, reserves, licence and warnings are left out: they change no id.
+    The base model is in it where it is stated: two models of one tokenizer share ids, and nothing that a runtime
+    computed from them (R42, R172). The id, context, tiers, reserves, licence and warnings are left out.
     """
+    stated = {} if manifest.base_model is None else {"baseModel": manifest.base_model}
     return sha256_hex(
         canonical_json(
             {
+                **stated,
                 "adapter": _adapter(manifest.adapter),
                 "concessions": sorted(manifest.concessions),
                 "controlTokens": sorted(

@@ -173,6 +173,7 @@ def test_the_digest_follows_what_changes_ids_and_nothing_else(tmp_path: Path) ->
     "change",
     [
         {"adapter": Adapter((FileEntry("a", 1, "0"),))},
+        {"base_model": "other/model"},
         {"concessions": ("join_same_role",)},
         {"control_tokens": ()},
         {"encode_mode": "whole"},
