@@ -1,4 +1,4 @@
-"""`planner bundle add`: a model folder or GGUF file becomes a pinned bundle of the user's own (R172, design.md §7).
+"""`planner bundle add`: a model folder, file or model of the hub becomes a pinned bundle of the user's own (R172).
 
 What is read of it is copied, so that a download that is moved or changed later changes no plan; weights stay.
 Everything is prepared beside its place, opened there as every bundle is, and then takes its place by one rename.
@@ -14,14 +14,15 @@ from planner.bundles.advice import advise
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.digest import bundle_digest
 from planner.bundles.foreign import cleanly
-from planner.bundles.gguf import CUT_SHORT, open_gguf
+from planner.bundles.gguf import CUT_SHORT
 from planner.bundles.hf_config import CONFIG, TEMPLATE_FILE
 from planner.bundles.hf_folder import id_of, open_folder
+from planner.bundles.hub import HubModel, fetch
 from planner.bundles.manifest import MANIFEST_FILE, ManifestFile, dump_manifest, parse_manifest
 from planner.bundles.open import admitted, opener_of, shipped_ids
 from planner.bundles.provenance import Provenance
 from planner.bundles.runtime_json import runtime_named
-from planner.bundles.stage import Taken, overlay, put_template, read_template, stage
+from planner.bundles.stage import Taken, overlay, put_template, read_template, stage, unread
 from planner.bundles.user_folder import ID, Placed, Staged, place, staging
 from planner.values.bundle import Adapter, Manifest
 from planner.values.reasons import PlannerFault, RefusalSignal
@@ -29,14 +30,15 @@ from planner.values.reasons import PlannerFault, RefusalSignal
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to add. `path` is a model folder or a GGUF file; the rest is None or empty where nothing is said.
+    """What to add: a model folder, a GGUF or LiteRT-LM file, or a model of the hub; None where nothing is said.
 
     template       a file whose text replaces the template of the model
     adapter        a PEFT folder or one file of weights, added by the runtime with `adapter_scale`
     context        tokens that prompt and answer share; at most what the files state
+    endpoint       another address of the hub
     """
 
-    path: Path
+    model: Path | HubModel
     id: str | None = None
     template: Path | None = None
     runtime: str | None = None
@@ -45,6 +47,7 @@ class Wanted:
     context: int | None = None
     notes: tuple[str, ...] = ()
     replace: bool = False
+    endpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,12 @@ def add_bundle(wanted: Wanted, user_folder: Path, *, cache_dir: Path | None = No
 
 
 def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
-    path = wanted.path
-    if not path.exists():
+    if isinstance(wanted.model, Path) and not wanted.model.exists():
         raise PlannerFault("bundle_not_found", "the path of the model does not exist")
-    if not path.is_dir():
-        _check_kind(path)
     bundle_id = _id(wanted)
     adapter = None if wanted.adapter is None else read_adapter_files(wanted.adapter, wanted.adapter_scale)
     with staging(user_folder) as staged:
-        taken = stage(path, staged)
+        taken, provenance = _taken(wanted, staged)
         warnings = list(taken.warnings)
         if wanted.adapter is not None and wanted.adapter.is_dir():
             warnings += overlay(wanted.adapter, staged, taken)
@@ -89,9 +89,9 @@ def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
             put_template(staged, read_template(wanted.template))
         bundle = _opened(staged, taken, cache_dir)
         manifest = _manifest(wanted, bundle_id, adapter, bundle, tuple(warnings))
-        made = ManifestFile(
-            manifest, template_file=_template_file(manifest), provenance=_provenance(wanted, taken, manifest)
-        )
+        overlaid = tuple(one.path for one in manifest.files if taken.entries.get(one.path) != one)
+        provenance = None if provenance is None else replace(provenance, overlaid=overlaid)
+        made = ManifestFile(manifest, template_file=_template_file(manifest), provenance=provenance)
         # What is written must be what is read back: a field of another form is refused here, not at the first plan.
         parse_manifest(dump_manifest(made))
         for name in {entry.name for entry in staged.root.iterdir()} - {entry.path for entry in made.manifest.files}:
@@ -101,15 +101,27 @@ def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
     return Added(made.manifest, user_folder / bundle_id, placed, bundle)
 
 
-def _check_kind(path: Path) -> None:
-    if opener_of(path) is not open_gguf:
-        raise PlannerFault("format_not_supported", "a LiteRT-LM file is used by its path, without being added")
+def _taken(wanted: Wanted, staged: Staged) -> tuple[Taken, Provenance | None]:
+    adapter = None if wanted.adapter is None else str(wanted.adapter.resolve())
+    if isinstance(wanted.model, Path):
+        path = str(wanted.model.resolve())
+        printable = path.isprintable() and (adapter or "-").isprintable()
+        return stage(wanted.model, staged), Provenance(path=path, adapter_path=adapter) if printable else None
+    with staging(staged.user_folder) as downloads:
+        fetched = fetch(wanted.model, downloads.root, endpoint=wanted.endpoint)
+        taken = replace(stage(downloads.root, staged), warnings=unread(fetched.others))
+    return taken, Provenance(
+        repository=wanted.model.repository,
+        revision=wanted.model.revision,
+        commit=fetched.commit,
+        adapter_path=adapter,
+    )
 
 
 def _id(wanted: Wanted) -> str:
     bundle_id = wanted.id
     if bundle_id is None:
-        bundle_id = id_of(wanted.path.resolve().name.removesuffix(".gguf")).replace(":", "-").lstrip("._-")
+        bundle_id = id_of(_name(wanted.model)).replace(":", "-").lstrip("._-")
     if not ID.fullmatch(bundle_id):
         raise RefusalSignal("invalid-input", "--id takes letters, digits, dots, dashes and underscores")
     if bundle_id.lower() in {name.lower() for name in shipped_ids()}:
@@ -117,12 +129,18 @@ def _id(wanted: Wanted) -> str:
     return bundle_id
 
 
+def _name(model: Path | HubModel) -> str:
+    if isinstance(model, HubModel):
+        return model.repository.partition("/")[2]
+    return model.resolve().name.removesuffix(".gguf").removesuffix(".litertlm")
+
+
 def _opened(staged: Staged, taken: Taken, cache_dir: Path | None) -> FolderBundle:
     """Open the copies as any model folder is opened, its self-test included."""
-    if taken.gguf is None:
+    if taken.whole is None:
         return admitted(open_folder(staged.root, cache_dir=cache_dir), cache_dir)
-    outer = TEMPLATE_FILE if (staged.root / TEMPLATE_FILE).is_file() else None
-    return admitted(open_gguf(staged.root / taken.gguf, outer=outer, cache_dir=cache_dir), cache_dir)
+    path, outer = staged.root / taken.whole, TEMPLATE_FILE if (staged.root / TEMPLATE_FILE).is_file() else None
+    return admitted(opener_of(path)(path, outer=outer, cache_dir=cache_dir), cache_dir)
 
 
 def _manifest(
@@ -136,7 +154,8 @@ def _manifest(
         context = wanted.context
     own = tuple(line for line in found.warnings if line != CUT_SHORT)
     runtime = None if wanted.runtime is None else runtime_named(wanted.runtime, "--runtime")
-    manifest = replace(found, id=bundle_id, adapter=adapter, runtime=runtime, context_tokens=context)
+    base = wanted.model.repository if isinstance(wanted.model, HubModel) else None
+    manifest = replace(found, id=bundle_id, base_model=base, adapter=adapter, runtime=runtime, context_tokens=context)
     noticed = tuple(dict.fromkeys((*warnings, *own, *advise(bundle, manifest), *wanted.notes)))
     manifest = replace(manifest, warnings=noticed)
     return replace(manifest, digest=bundle_digest(manifest))
@@ -148,13 +167,4 @@ def _template_file(manifest: Manifest) -> str | None:
     names = {entry.path for entry in manifest.files}
     if TEMPLATE_FILE in names:
         return TEMPLATE_FILE
-    return CONFIG if CONFIG in names else next(name for name in sorted(names) if name.lower().endswith(".gguf"))
-
-
-def _provenance(wanted: Wanted, taken: Taken, manifest: Manifest) -> Provenance | None:
-    path = str(wanted.path.resolve())
-    adapter = None if wanted.adapter is None else str(wanted.adapter.resolve())
-    if not path.isprintable() or not (adapter or "-").isprintable():
-        return None
-    overlaid = tuple(one.path for one in manifest.files if taken.entries.get(one.path) != one)
-    return Provenance(path=path, overlaid=overlaid, adapter_path=adapter)
+    return CONFIG if CONFIG in names else manifest.files[0].path

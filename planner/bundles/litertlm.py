@@ -14,7 +14,13 @@ from typing import BinaryIO
 
 from planner.bundles.begin_token import with_begin
 from planner.bundles.bundle import FolderBundle
-from planner.bundles.files import MAX_SENTENCEPIECE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles
+from planner.bundles.files import (
+    MAX_SENTENCEPIECE_BYTES,
+    MAX_TEMPLATE_BYTES,
+    MAX_TOKENIZER_BYTES,
+    FolderFiles,
+    parse_text,
+)
 from planner.bundles.hf_config import FolderConfig
 from planner.bundles.hf_folder import id_of, ignored_files, make_manifest
 from planner.bundles.litertlm_header import (
@@ -48,26 +54,31 @@ JINJA, AFFIXES = "default", "affixes"
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What was read of a file; `metadata` None where it has no such section."""
+    """What was read of a file; `metadata` None where it has no such section, `start` the header's bytes."""
 
     header: Header
+    start: bytes
     metadata: bytes | None
     tokenizer: bytes
     tokenizer_kind: int
     cut_short: bool
 
 
-def open_litertlm(path: Path, *, beside: frozenset[str] = frozenset(), cache_dir: Path | None = None) -> FolderBundle:
+def open_litertlm(
+    path: Path, *, beside: frozenset[str] = frozenset(), outer: str | None = None, cache_dir: Path | None = None
+) -> FolderBundle:
     """Open a LiteRT-LM file by its path; a manifest is made for it, named by the file.
 
     beside  names in its folder, where the folder was named and not the file: they are ignored with a warning
+    outer   name of a file beside it whose template replaces the file's own
 
     Raises bundle_path, bundle_unsafe, bundle_incomplete (no tokenizer, or several), bundle_mismatch (a start
     token that is none of the tokenizer's), format_not_supported, tokenizer_failed, template_rejected,
     template_content_dependent.
     """
     files = FolderFiles(path.parent)
-    loaded, config = load_litertlm(files, path.name, cache_dir=cache_dir)
+    template = None if outer is None else parse_text(files.read(outer, MAX_TEMPLATE_BYTES), outer)
+    loaded, config = load_litertlm(files, path.name, outer=template, cache_dir=cache_dir)
     config = replace(config, warnings=(*config.warnings, *ignored_files(beside - {path.name})))
     check_floor(loaded)
     return FolderBundle(
@@ -122,11 +133,30 @@ def read_sections(files: FolderFiles, name: str) -> Sections:
         stretches = [b"" if one is None else _read(handle, one, size) for one in (metadata, tokenizer)]
         cut_short = any(section.end > size for section in header.sections)
         data = None if metadata is None else stretches[0]
-        found.append(Sections(header, data, stretches[1], tokenizer.kind, cut_short))
+        found.append(Sections(header, start, data, stretches[1], tokenizer.kind, cut_short))
         return b"".join((start, *stretches))
 
     files.read_head(name, cut, scattered=True)
     return found[0]
+
+
+def without_weights(read: Sections) -> bytes:
+    """Return a file of the same sections' places that holds what was read and nothing else: the same bundle.
+
+    Raises format_not_supported where those sections lie behind the weights.
+    """
+    placed = [(_tokenizer_section(read.header), read.tokenizer)]
+    metadata = _metadata_section(read.header)
+    if metadata is not None and read.metadata is not None:
+        placed.append((metadata, read.metadata))
+    size = max(section.end for section, _ in placed)
+    if size > MAX_TOKENIZER_BYTES:
+        raise PlannerFault("format_not_supported", "a LiteRT-LM file whose tokenizer lies behind its weights")
+    made = bytearray(size)
+    made[: len(read.start)] = read.start
+    for section, data in placed:
+        made[section.begin : section.end] = data
+    return bytes(made)
 
 
 def _tokenizer_section(header: Header) -> Section:

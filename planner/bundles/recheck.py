@@ -9,6 +9,7 @@ from typing import Literal
 
 from planner.bundles.adapter import check_adapter
 from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
+from planner.bundles.litertlm import read_sections
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
 from planner.bundles.user_folder import ID
 from planner.values.reasons import PlannerFault
@@ -65,7 +66,9 @@ def _files(path: Path, parsed: ManifestFile) -> None:
     entries = {entry.path: entry for entry in parsed.manifest.files if entry.path not in overlaid}
     files = FolderFiles(path if path.is_dir() else path.parent, entries)
     for name in entries:
-        if name.lower().endswith(".gguf"):
+        if name.lower().endswith(".litertlm"):
+            read_sections(files, name)
+        elif name.lower().endswith(".gguf"):
             files.read_head(name, lambda handle, _: handle.read())
         else:
             files.read(name, MAX_TOKENIZER_BYTES)

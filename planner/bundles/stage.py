@@ -1,6 +1,7 @@
 """Copying what a model's folder or file needs into a folder of our own: read once, by allowed names alone.
 
-Weights stay where they are. Of a GGUF file the header is copied, which is all that is read of it.
+Weights stay where they are. Of a GGUF file the header is copied, of a LiteRT-LM file its header, metadata and
+tokenizer: all that is read of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from planner.bundles.files import MAX_TEMPLATE_BYTES, MAX_TOKENIZER_BYTES, Folde
 from planner.bundles.gguf import CUT_SHORT, read_header_bytes
 from planner.bundles.hf_config import TEMPLATE_FILE, read_config
 from planner.bundles.hf_folder import CONFIG_FILES, listed_names
+from planner.bundles.litertlm import open_litertlm, read_sections, without_weights
+from planner.bundles.open import opener_of
 from planner.bundles.registry import FORMATS, choose_format, whole_model_file
 from planner.bundles.user_folder import Staged
 from planner.values.bundle import FileEntry
@@ -26,27 +29,27 @@ _CODE = re.compile(r".*\.(py|so|dll|dylib|sh)")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was copied: `gguf` is the name of the GGUF file, None for a folder of files; `entries` by name."""
+    """What was copied, by name; `whole` is the name of a GGUF or LiteRT-LM file, None for a folder of files."""
 
-    gguf: str | None
+    whole: str | None
     warnings: tuple[str, ...]
     entries: Mapping[str, FileEntry]
 
 
 def stage(path: Path, staged: Staged) -> Taken:
-    """Copy the tokenizer, template and configuration of a model folder or GGUF file.
+    """Copy the tokenizer, template and configuration of a model folder, a GGUF or a LiteRT-LM file.
 
     Raises bundle_not_found, bundle_path, bundle_incomplete, bundle_unsafe, format_not_supported, bundle_exists
     (the folder has a manifest already).
     """
     if not path.is_dir():
-        return _stage_gguf(path, staged, frozenset())
+        return _stage_whole(path, staged, frozenset())
     files = FolderFiles(path)
     if "bundle.json" in files.names:
         raise PlannerFault("bundle_exists", "the folder has a manifest of its own; name it by its path, or copy it")
     inside = whole_model_file(files.names)
     if inside is not None:
-        return _stage_gguf(path / inside, staged, files.names - {inside})
+        return _stage_whole(path / inside, staged, files.names - {inside})
     return _stage_folder(files, staged)
 
 
@@ -58,11 +61,16 @@ def _stage_folder(files: FolderFiles, staged: Staged) -> Taken:
     return Taken(None, unread(files.names - chosen), files.entries)
 
 
-def _stage_gguf(path: Path, staged: Staged, beside: frozenset[str]) -> Taken:
+def _stage_whole(path: Path, staged: Staged, beside: frozenset[str]) -> Taken:
     files = FolderFiles(path.parent)
-    header, data = read_header_bytes(files, path.name)
+    if opener_of(path) is open_litertlm:
+        read = read_sections(files, path.name)
+        data, cut_short = without_weights(read), read.cut_short
+    else:
+        header, data = read_header_bytes(files, path.name)
+        cut_short = header.cut_short
     staged.write(path.name, data)
-    return Taken(path.name, (*((CUT_SHORT,) if header.cut_short else ()), *unread(beside)), files.entries)
+    return Taken(path.name, (*((CUT_SHORT,) if cut_short else ()), *unread(beside)), files.entries)
 
 
 def unread(names: frozenset[str]) -> tuple[str, ...]:
@@ -98,14 +106,14 @@ def read_template(path: Path) -> str:
 def overlay(folder: Path, staged: Staged, taken: Taken) -> tuple[str, ...]:
     """Copy the tokenizer and template that an adapter's folder brings over those of the base model.
 
-    Returns the warnings. Raises format_not_supported for a tokenizer beside a GGUF base, which keeps its own.
+    Returns the warnings. Raises format_not_supported for a tokenizer beside a base in one file, which keeps its own.
     """
     files = FolderFiles(folder)
     formats = {name for row in FORMATS for name in row.choose(files.names)}
     brought = {*formats, *(files.names & CONFIG_FILES)} - {"config.json", "genai_config.json"}
     template = read_config(files, files.names & CONFIG_FILES).template
-    if taken.gguf is not None:
-        return _over_gguf(staged, formats, template)
+    if taken.whole is not None:
+        return _over_whole(staged, formats, template)
     base = FolderFiles(staged.root)
     base_template = read_config(base, base.names & CONFIG_FILES).template
     changed = [name for name in sorted(brought) if not _equal(files, base, name)]
@@ -125,11 +133,11 @@ def overlay(folder: Path, staged: Staged, taken: Taken) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _over_gguf(staged: Staged, formats: set[str], template: str | None) -> tuple[str, ...]:
+def _over_whole(staged: Staged, formats: set[str], template: str | None) -> tuple[str, ...]:
     if formats:
         raise PlannerFault(
             "format_not_supported",
-            "an adapter's folder with a tokenizer beside a GGUF file, which keeps its own; name the adapter's file",
+            "an adapter's folder with a tokenizer beside a file that holds a tokenizer itself; name the adapter's file",
         )
     if template is None:
         return ()

@@ -17,7 +17,7 @@ _SAID = {"new": "added", "same": "already there", "replaced": "replaced"}
 
 
 @click.command("add")
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH|hf:OWNER/NAME@REVISION")
 @click.option("--id", "bundle_id", metavar="ID", help="Its id; without it the name of the folder or file.")
 @click.option("--template", metavar="FILE", help="A chat template that replaces the model's own.")
 @click.option("--runtime", metavar="NAME[@VERSION]", help="The runtime that will be given the prompts.")
@@ -30,14 +30,16 @@ def command(path: str, adapter: str | None, as_json: bool, **given: Any) -> int:
     """Make a model folder or GGUF file a pinned bundle of your own.
 
     Tokenizer, template and configuration are copied with their sizes and sha256; weights stay where they are.
+    Of a model of the hub those files are downloaded once, from the commit that the revision stands for.
     """
     from planner.bundles.adapter import split_scale
     from planner.bundles.add import Wanted, add_bundle
+    from planner.bundles.hub import parse_hub
 
     adapter_path, scale = (None, 1.0) if adapter is None else split_scale(adapter)
     template = given["template"]
     wanted = Wanted(
-        Path(path),
+        parse_hub(path) or Path(path),
         id=given["bundle_id"],
         template=None if template is None else Path(template),
         runtime=given["runtime"],

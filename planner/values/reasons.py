@@ -107,6 +107,8 @@ def _faults() -> tuple[Code, ...]:
              "Use a Hugging Face folder of the same model."),
         Code("geometry_unknown", "fault", "The bundle's files do not say what the model keeps per token.",
              "Name the GGUF file, put config.json into the folder, or state kv in the manifest."),
+        Code("hub_failed", "fault", "The hub did not give the files of the model.",
+             "Check name, revision and network; nothing is fetched where a plan is made."),
         Code("bundle_exists", "fault", "Another bundle has this id, or the folder is a bundle already.",
              "Choose another id with --id, or replace yours with --replace."),
         Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),

@@ -45,6 +45,7 @@ HOMES = {
     "sentencepiece": ("bundles/*.py",),
     "tiktoken": ("bundles/*.py",),
     "mistral_common": ("bundles/*.py",),
+    "huggingface_hub": ("bundles/hub.py",),
     "pydantic": ("wire/*.py",),
     "pydantic_core": ("wire/*.py",),
     "apsw": ("ledger/*.py",),

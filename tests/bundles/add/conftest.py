@@ -38,7 +38,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def add(own: Path, measured: Path) -> Add:
     """Add a model to the user's folder."""
-    return lambda path, **fields: add_bundle(Wanted(Path(path), **fields), own, cache_dir=measured)
+    return lambda model, **fields: add_bundle(Wanted(model, **fields), own, cache_dir=measured)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from planner.planner import Planner
 from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault, RefusalSignal
 from tests.bundles.add.conftest import REFERENCE, ROOT, Add, left_over, plain_copy
+from tests.bundles.litertlm.small import TEMPLATE, with_tokenizer_json
+from tests.support.litertlm_writer import metadata
 
 CHAT = [{"role": "user", "content": "How many moons has Mars?"}]
 
@@ -55,6 +57,21 @@ def test_a_gguf_file_is_copied_by_its_header_alone(add: Add, own: Path, gguf: Pa
     assert (own / "small" / "small.gguf").stat().st_size == found.files[0].size_bytes < gguf.stat().st_size
     assert not any("weights" in warning for warning in found.warnings)
     assert isinstance(Planner(open_bundle("small", user_folder=own)).plan(messages=CHAT), Plan)
+
+
+def test_a_litertlm_file_is_copied_without_its_weights(add: Add, own: Path, tmp_path: Path) -> None:
+    """Header, metadata and tokenizer at their places, zeros between them: the same bundle."""
+    path = tmp_path / "model.litertlm"
+    path.write_bytes(with_tokenizer_json(metadata(template=TEMPLATE, context=2_048), weights=bytes(range(1, 97)) * 999))
+    expected = open_bundle(path).manifest
+    found = add(path).manifest
+    copy = (own / "model" / "model.litertlm").read_bytes()
+    assert (expected.digest, 2_048) == (found.digest, found.context_tokens)
+    assert bytes(range(1, 97)) in path.read_bytes()
+    assert bytes(range(1, 97)) not in copy
+    bundle = open_bundle("model", user_folder=own)
+    assert isinstance(Planner(bundle).plan(messages=CHAT), Plan)
+    assert ["passed"] == [row.result for row in recheck("model", own)]
 
 
 def test_a_folder_with_one_gguf_file_is_added_by_it(add: Add, gguf: Path, tmp_path: Path) -> None:
