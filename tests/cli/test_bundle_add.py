@@ -55,7 +55,7 @@ def test_a_bundle_that_was_added_is_known_to_every_command(home: dict[str, str],
     ("arguments", "line"),
     [
         (["nowhere"], "bundle_not_found: the path of the model does not exist"),
-        (["README.md"], "bundle_path: the path is a file; name the folder of the model, or a GGUF file"),
+        (["README.md"], "bundle_path: the path is a file; name the folder of the model, or a GGUF or LiteRT-LM file"),
         (["model_bundles/reference"], "bundle_exists: a shipped bundle has this id; choose another with --id"),
         (["docs"], "bundle_incomplete: no tokenizer"),
     ],
