@@ -108,7 +108,7 @@ def _in_runtime(window: Window, runtime: Runtime, *, known: bool) -> Window:
             "runtime_limit", f"a prompt takes {profile.min_prefill_tokens} tokens at least, the room is {room}"
         )
     # A prompt as long as the window is refused by some, even where nothing is reserved.
-    most = total - window.overhead - (1 if profile.limit_compare == "ge" else 0)
+    most = total + profile.kept_back_tokens - window.overhead - (1 if profile.limit_compare == "ge" else 0)
     usable = min(room, most)
     usable -= usable % profile.prefill_multiple
     return replace(window, kept=room - usable)
