@@ -50,7 +50,7 @@ $(VENV)/.bench-$(KEY): $(VENV)/.test-$(KEY)
 # A platform without a wheel leaves that runtime out; its group is then skipped below, and installed another time.
 $(VENV)/.runtime-$(KEY): $(VENV)/.test-$(KEY)
 	@echo "installing real runtimes into $(VENV)"
-	@all=yes; for extra in runtime-llama; do \
+	@all=yes; for extra in browser runtime-llama; do \
 		$(PIP) install --only-binary xllamacpp,onnx,onnxruntime,onnxruntime-genai -e ".[$$extra]" || all=no; \
 	done; if [ $$all = yes ]; then touch $@; fi
 
@@ -93,6 +93,10 @@ define group
 endef
 
 test-adapters: $(VENV)/.runtime-$(KEY)
+	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && apt-get -qq update \
+		&& apt-get -qq -y install --no-install-recommends chromium fonts-wqy-microhei >/dev/null; } \
+		|| echo "skipped: no chromium here and none could be installed"
+	$(call group,browser,playwright,tests/gate)
 	$(call group,llama.cpp,xllamacpp,tests/runtimes/llama tests/bundles/gguf)
 
 test-full: export PLANNER_PARITY_EXAMPLES ?= 500

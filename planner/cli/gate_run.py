@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 @click.option("--evidence", metavar="DIR", help="Files of the other parts of evidence, each named after its part.")
 @click.option("--matrix", metavar="MATRIX.json", help="The combinations the app is meant for; lists what is uncovered.")
 @click.option("--results", metavar="OUT.jsonl", help="Write one JSON line per cell.")
+@click.option("--junit", metavar="OUT.xml", help="Write a JUnit file for the CI system.")
+@click.option("--report", metavar="OUT.html", help="Write a page with pictures; it needs no network.")
 @click.option("--earlier", metavar="OLD.jsonl", help="Take unchanged cells from the results of an earlier run.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes to run cells in.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
@@ -59,8 +62,11 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     from planner.gate.cells import cells_of
     from planner.gate.earlier import read_results, result_line, with_earlier
     from planner.gate.evidence import read_evidence
+    from planner.gate.junit import junit
+    from planner.gate.picture import Picture
     from planner.gate.reading import read_candidate, read_matrix, read_samples
     from planner.gate.receipts import check_receipts
+    from planner.gate.report import report
     from planner.gate.verdict import Tally
 
     candidate = read_candidate(Path(str(given["candidate"])))
@@ -72,14 +78,18 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     approved = dict.fromkeys(tier.id for manifest in manifests for tier in manifest.tiers)
     tiers = split("--tiers", _text(given["tiers"])) or list(approved)
     earlier = read_results(Path(str(given["earlier"]))) if given["earlier"] else {}
-    tally = Tally(candidate, bundles)
+    tally, picture = Tally(candidate, bundles), Picture()
     lines: list[bytes] = []
+    shown: list[CellResult] = []
     with progress("cells", None) as move:
         cells = cells_of(samples, bundles, tiers, candidate)
         for result, reused in with_earlier(cells, earlier, _engine(refs, int(given["jobs"] or 1))):
             tally.add(result, reused=reused)
+            picture.add(result)
             if given["results"]:
                 lines.append(result_line(result))
+            if given["junit"]:
+                shown.append(replace(result, account=None, receipts=()))
             move(tally.cells)
     if given["results"]:
         write_output(str(given["results"]), b"".join(lines))
@@ -87,7 +97,12 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     folder = _folder(given["evidence"]) if given["evidence"] else None
     evidence, lacking = read_evidence(folder, candidate, sound)
     matrix = read_matrix(Path(str(given["matrix"]))) if given["matrix"] else ()
-    return tally.result(receipts=[*wrong, *lacking], matrix=matrix, evidence=evidence)
+    verdict = tally.result(receipts=[*wrong, *lacking], matrix=matrix, evidence=evidence)
+    if given["junit"]:
+        write_output(str(given["junit"]), junit(shown, verdict))
+    if given["report"]:
+        write_output(str(given["report"]), report(verdict, picture))
+    return verdict
 
 
 def _engine(refs: list[str], jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
