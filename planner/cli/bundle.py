@@ -12,6 +12,7 @@ Examples:
   planner bundle add ./model.gguf --id mine
   planner bundle show qwen3-0.6b --json     with the render before and after each normalisation
   planner bundle check ./my-model
+  planner bundle diff mine ./newer-model
   planner bundle show ./model.gguf
   planner bundle profile ./my-model
   planner bundle fit qwen3-0.6b --ram 1GiB --device 130 --cache q8_0
@@ -23,6 +24,7 @@ COMMANDS = {
     "list": "List the bundles that can be named by id, and whether their files are here.",
     "show": "Show a bundle's manifest and measured template profile.",
     "add": "Make a model folder or GGUF file a pinned bundle of your own.",
+    "diff": "Compare two bundles part by part, in ids and counts.",
     "check": "Check a bundle's files, tokenizer and template.",
     "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
     "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",

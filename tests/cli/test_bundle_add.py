@@ -66,3 +66,19 @@ def test_a_refusal_is_one_line(home: dict[str, str], arguments: list[str], line:
     assert (2, b"", 1) == (done.code, done.out, done.err.count("\n"))
     assert done.err.startswith(f"context plan rejected: {line}")
     assert [] == [row for row in planner("bundle", "list", "--json", env=home).json if not row["shipped"]]
+
+
+def test_two_bundles_are_compared_as_a_table_and_as_json(home: dict[str, str], tmp_path: Path) -> None:
+    """By path and by id; exit 0 whatever differs, one line on stderr where one cannot be opened."""
+    model = plain_copy(tmp_path / "model")
+    template = model / "chat_template.jinja"
+    template.write_text("Hear!\n" + template.read_text(encoding="utf-8"), encoding="utf-8")
+    drawn = planner("bundle", "diff", "reference", model, env=home)
+    assert (0, "") == (drawn.code, drawn.err)
+    assert "bundle reference and bundle model: two bundles\n" in drawn.text
+    assert "0 lines removed, 1 added, first at line 1" in drawn.text
+    assert "0 of 10 conversations have the same ids; 10 of 10 as plain texts" in drawn.text
+    found = planner("bundle", "diff", "reference", model, "--json", env=home).json
+    assert ([False], 10) == (sorted({row["same"] for row in found["conversations"]}), len(found["conversations"]))
+    done = planner("bundle", "diff", "reference", "nowhere", env=home)
+    assert (2, 1, b"") == (done.code, done.err.count("\n"), done.out)
