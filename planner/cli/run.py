@@ -53,12 +53,12 @@ def command(source: str | None, url: str, **given: Any) -> int:
         return REFUSED
     slot = given["slot"]
     limits = server.limits(slot)
-    check_room(limits, ready.window_tokens, len(ready.ids))
+    check_room(limits, ready.window_tokens, ready.prompt_tokens)
     # Only where no other slot can be chosen is what is cached known for certain.
     cached = ready.cached_tokens if slot is not None or limits.slots == 1 else None
     told = None if given["as_json"] else _tell
     served = server.run(ready.ids, ready.max_output_tokens, heard=told, slot=slot)
-    found = differences(served, len(ready.ids), ready.max_output_tokens, cached)
+    found = differences(served, ready.prompt_tokens, ready.max_output_tokens, cached)
     if given["as_json"]:
         click.echo(json.dumps(_tree(ready, served, cached, limits.window_tokens, found), ensure_ascii=False))
     else:
@@ -94,7 +94,7 @@ def _line(ready: Ready, served: Served, cached: int | None) -> str:
     expected = "" if cached is None else f" ({cached} expected)"
     ended = ", the window is full" if served.truncated else ""
     return (
-        f"prompt tokens: {len(ready.ids)} planned, {served.prompt_tokens} reported; "
+        f"prompt tokens: {ready.prompt_tokens} planned, {served.prompt_tokens} reported; "
         f"cached: {served.cached_tokens}{expected}; "
         f"answer: {served.answer_tokens} of at most {ready.max_output_tokens}, {served.finish}{ended}"
     )
@@ -115,7 +115,7 @@ def _tree(
         "truncated": served.truncated,
         "slot": served.slot,
         "windowTokens": {"planned": ready.window_tokens, "reported": window},
-        "promptTokens": {"planned": len(ready.ids), "reported": served.prompt_tokens},
+        "promptTokens": {"planned": ready.prompt_tokens, "reported": served.prompt_tokens},
         "cachedTokens": {"planned": cached, "reported": served.cached_tokens},
         "answerTokens": {"planned": ready.max_output_tokens, "reported": served.answer_tokens},
         "differences": [{"what": one.what, "planned": one.planned, "reported": one.reported} for one in found],

@@ -15,19 +15,30 @@ from planner.cli.files import STDIO, read_input
 from planner.values.reasons import RefusalSignal
 
 if TYPE_CHECKING:
+    from planner.values.account import Account
     from planner.values.plan import Plan, Refusal
+    from planner.values.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Ids to run, in tokens what they were planned for; `cached_tokens` is None where nothing is known of before."""
+    """Ids to run, in tokens what they were planned for; `cached_tokens` is None where nothing is known of before.
+
+    `overhead_tokens` are those that the bundle says its runtime adds to every prompt (R41).
+    """
 
     ids: Sequence[int] = field(repr=False)
     max_output_tokens: int
     window_tokens: int
+    overhead_tokens: int
     plan_id: str
     bundle_id: str
     cached_tokens: int | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """What the server has to report."""
+        return len(self.ids) + self.overhead_tokens
 
     def __post_init__(self) -> None:
         """Refuse invalid-input a plan whose window is full: a server would answer with one token all the same."""
@@ -79,8 +90,12 @@ def _of_answer(answer: Plan | Refusal, cached: int | None = None) -> Ready | Ref
 
     if not isinstance(answer, Plan):
         return answer
-    receipt, window = answer.receipt, answer.account.input_limit
-    return Ready(answer.ids, answer.max_output_tokens, window, receipt.plan_id, receipt.model_bundle_id, cached)
+    return _ready(answer.ids, answer.max_output_tokens, answer.account, answer.receipt, cached)
+
+
+def _ready(ids: Sequence[int], room: int, account: Account, receipt: Receipt, cached: int | None = None) -> Ready:
+    window, added = account.input_limit, account.runtime_overhead_tokens
+    return Ready(ids, room, window, added, receipt.plan_id, receipt.model_bundle_id, cached)
 
 
 def _of_record(data: bytes, base: Path | None) -> Ready | Refusal:
@@ -107,8 +122,7 @@ def _of_receipt(data: bytes, ids: str | None) -> Ready:
     found = ids_from_bytes(read_input(ids, MAX_IDS * 4 + 4096), "--ids")
     if receipt.final_input_digest != final_input_digest(receipt.bundle_digest or "", found):
         raise RefusalSignal("invalid-input", "--ids: are not the ids the receipt was sealed over")
-    room = account.usable_tokens - len(found)
-    return Ready(found, room, account.input_limit, receipt.plan_id, receipt.model_bundle_id)
+    return _ready(found, account.usable_tokens - len(found), account, receipt)
 
 
 def _of_request(data: bytes, base: Path | None, overrides: Overrides) -> Ready | Refusal:

@@ -89,6 +89,17 @@ def test_R41_implicit_sdk_wrapping_caught_after_the_call(
         assert [{"what": "prompt tokens", "planned": total, "reported": read}] == found.json["differences"]
 
 
+def test_R41_declared_wrapping_is_expected(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
+    """Three tokens that the bundle says its runtime adds: reported with them is as planned, without them is not."""
+    plan = _planned(capsysbinary, request_file)
+    for account in (plan["account"], plan["receipt"]["account"]):
+        account["runtimeOverheadTokens"] = 3
+    request_file.write_text(json.dumps(plan), encoding="utf-8")
+    for added, code in ((3, 0), (0, 2)):
+        _says(upstream, len(plan["ids"]) + added)
+        assert code == _run(capsysbinary, upstream, request_file).code
+
+
 def test_a_window_that_is_too_small_is_refused_before_the_call(
     upstream: Upstream, request_file: Path, capsysbinary: Capture
 ) -> None:

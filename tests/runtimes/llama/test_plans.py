@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,35 +17,13 @@ from planner.runtimes.llama_cpp import LlamaServer as Client
 from planner.runtimes.llama_cpp import check_room, differences, expected_cached
 from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault
-from planner.values.request import CONCESSIONS, Options
 from tests.runtimes.llama.conftest import WINDOW
-from tests.support import conversations
+from tests.support.growing_plans import growing_plans
 from tests.support.llama_server import NEEDS_LLAMA
 
 pytestmark = NEEDS_LLAMA
 PLANS = int(os.environ.get("PLANNER_LLAMA_PLANS", "300"))
 ANSWER_TOKENS = 6
-
-
-def growing_plans(planning: Planner, seed: int, total: int) -> list[Plan]:
-    """Return plans of generated conversations: each beginning of one, then all of it in a window too small for it."""
-    draw, made, number = random.Random(seed), [], 0
-    while len(made) < total:
-        item = conversations.conversation(seed, number, conversations.SHAPES[number % len(conversations.SHAPES)])
-        number += 1
-        users = [at for at, one in enumerate(item.messages) if one["role"] == "user"]
-        window = WINDOW
-        for messages in (*(item.messages[: at + 1] for at in users), item.messages, item.messages):
-            reserved = draw.choice([1, ANSWER_TOKENS, 64])
-            answer = planning.plan(
-                messages=messages, tools=item.tools or None, max_input_tokens=window, reserved_output_tokens=reserved,
-                options=Options(concessions=CONCESSIONS),
-            )  # fmt: skip
-            if isinstance(answer, Plan):
-                made.append(answer)
-                if messages is item.messages:
-                    window = int(len(answer.ids) * draw.uniform(0.5, 0.95)) + 64
-    return made[:total]
 
 
 def run_all(client: Client, plans: Sequence[Plan]) -> tuple[list[str], list[int]]:
@@ -71,7 +48,7 @@ def run_all(client: Client, plans: Sequence[Plan]) -> tuple[list[str], list[int]
 @pytest.fixture(scope="module")
 def plans(planning: Planner, seed: int) -> list[Plan]:
     """The plans of this module, some of them cut."""
-    return growing_plans(planning, seed, PLANS)
+    return growing_plans(planning, seed, PLANS, WINDOW)
 
 
 def test_R43_the_server_reads_and_caches_what_the_plans_say(client: Client, plans: list[Plan]) -> None:
