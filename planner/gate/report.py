@@ -14,7 +14,8 @@ from planner.values.gate import CellResult, GateResult
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--bad:#b3261e;--good:#1b6e3c}
-*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:70rem;padding:1rem;overflow-wrap:anywhere}
+*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:70rem;padding:1rem;
+overflow-wrap:anywhere}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}a{color:inherit}
 :focus-visible{outline:3px solid #2a6fdb;outline-offset:2px}
 .block{color:var(--bad)}.pass{color:var(--good)}
