@@ -50,7 +50,7 @@ $(VENV)/.bench-$(KEY): $(VENV)/.test-$(KEY)
 # A platform without a wheel leaves that runtime out; its group is then skipped below, and installed another time.
 $(VENV)/.runtime-$(KEY): $(VENV)/.test-$(KEY)
 	@echo "installing real runtimes into $(VENV)"
-	@all=yes; for extra in browser runtime-llama; do \
+	@all=yes; for extra in browser runtime-llama runtime-onnx; do \
 		$(PIP) install --only-binary xllamacpp,onnx,onnxruntime,onnxruntime-genai -e ".[$$extra]" || all=no; \
 	done; if [ $$all = yes ]; then touch $@; fi
 
@@ -98,6 +98,7 @@ test-adapters: $(VENV)/.runtime-$(KEY)
 		|| echo "skipped: no chromium here and none could be installed"
 	$(call group,browser,playwright,tests/gate)
 	$(call group,llama.cpp,xllamacpp,tests/runtimes/llama tests/bundles/gguf)
+	$(call group,onnxruntime-genai,onnxruntime_genai,tests/runtimes/onnx)
 
 test-full: export PLANNER_PARITY_EXAMPLES ?= 500
 test-full: export PLANNER_MAX_EXAMPLES ?= 200
