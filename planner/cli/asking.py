@@ -166,10 +166,13 @@ def stored_request(ledger: Ledger, conversation: str, name: str | None) -> PlanR
     )  # fmt: skip
 
 
-def plan_chat(name: str, tools: str | None, overrides: Overrides) -> Plan | Refusal:
-    """Plan an OpenAI-style chat file. Raises what reading and opening raise."""
+def plan_chat(name: str, tools: str | None, overrides: Overrides, planner: Planner | None = None) -> Plan | Refusal:
+    """Plan an OpenAI-style chat file, with a planner that is open already or the bundle that was named.
+
+    Raises what reading and opening raise.
+    """
     chat = read_chat(name, tools)
-    planner = planner_for(overrides.bundle or DEFAULT_BUNDLE)
+    planner = planner or planner_for(overrides.bundle or DEFAULT_BUNDLE)
     reserve = overrides.reserve
     return planner.plan(
         messages=chat.messages,

@@ -14,7 +14,10 @@ from planner.cli.failure import REFUSED, complain, usage
 from planner.cli.running import Ready, ready_from
 
 if TYPE_CHECKING:
-    from planner.runtimes.llama_cpp import Difference, Served
+    from planner.runtimes.llama_cpp import Difference, Limits, Served
+    from planner.values.observation import Observation
+
+    Found = tuple[Observation, tuple[Difference, ...]]
 
 EPILOG = """\b
 Examples:
@@ -53,14 +56,15 @@ def command(source: str | None, url: str, **given: Any) -> int:
         return REFUSED
     slot = given["slot"]
     limits = server.limits(slot)
-    check_room(limits, ready.window_tokens, ready.prompt_tokens)
+    check_room(limits, ready.account.input_limit, ready.prompt_tokens)
     # Only where no other slot can be chosen is what is cached known for certain.
     cached = ready.cached_tokens if slot is not None or limits.slots == 1 else None
     told = None if given["as_json"] else _tell
     served = server.run(ready.ids, ready.max_output_tokens, heard=told, slot=slot)
-    found = differences(served, ready.prompt_tokens, ready.max_output_tokens, cached)
+    seen = ready.observe(served)
+    found = differences(served, seen.planned_tokens, ready.max_output_tokens, cached)
     if given["as_json"]:
-        click.echo(json.dumps(_tree(ready, served, cached, limits.window_tokens, found), ensure_ascii=False))
+        click.echo(json.dumps(_tree(ready, served, cached, limits, (seen, found)), ensure_ascii=False))
     else:
         click.echo()
         if not found:
@@ -100,23 +104,23 @@ def _line(ready: Ready, served: Served, cached: int | None) -> str:
     )
 
 
-def _tree(
-    ready: Ready, served: Served, cached: int | None, window: int, found: tuple[Difference, ...]
-) -> dict[str, Any]:
+def _tree(ready: Ready, served: Served, cached: int | None, limits: Limits, found: Found) -> dict[str, Any]:
     from planner.values.wire_names import SCHEMA_VERSION
 
+    seen, rows = found
     return {
         "schemaVersion": SCHEMA_VERSION,
-        "planId": ready.plan_id,
-        "modelBundleId": ready.bundle_id,
+        "planId": seen.plan_id,
+        "modelBundleId": seen.model_bundle_id,
         "text": served.text,
         "generatedIds": list(served.ids or ()),
         "finish": served.finish,
         "truncated": served.truncated,
         "slot": served.slot,
-        "windowTokens": {"planned": ready.window_tokens, "reported": window},
-        "promptTokens": {"planned": ready.prompt_tokens, "reported": served.prompt_tokens},
+        "windowTokens": {"planned": ready.account.input_limit, "reported": limits.window_tokens},
+        "promptTokens": {"planned": seen.planned_tokens, "reported": served.prompt_tokens},
         "cachedTokens": {"planned": cached, "reported": served.cached_tokens},
         "answerTokens": {"planned": ready.max_output_tokens, "reported": served.answer_tokens},
-        "differences": [{"what": one.what, "planned": one.planned, "reported": one.reported} for one in found],
+        "verdict": seen.verdict,
+        "differences": [{"what": one.what, "planned": one.planned, "reported": one.reported} for one in rows],
     }

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.asking import Overrides, plan_chat, planner_for
+from planner.cli.asking import DEFAULT_BUNDLE, Overrides, plan_chat, planner_for
 from planner.cli.explain import MAX_ANSWER_BYTES, check_digest
 from planner.cli.failure import usage
 from planner.cli.files import STDIO, read_input
 from planner.values.reasons import RefusalSignal
 
 if TYPE_CHECKING:
+    from planner.planner import Planner
+    from planner.runtimes.llama_cpp import Served
     from planner.values.account import Account
+    from planner.values.observation import Observation
     from planner.values.plan import Plan, Refusal
     from planner.values.receipt import Receipt
 
@@ -24,21 +27,31 @@ if TYPE_CHECKING:
 class Ready:
     """Ids to run, in tokens what they were planned for; `cached_tokens` is None where nothing is known of before.
 
-    `overhead_tokens` are those that the bundle says its runtime adds to every prompt (R41).
+    `planner` is that of a plan made now: a difference then blocks its bundle.
     """
 
     ids: Sequence[int] = field(repr=False)
     max_output_tokens: int
-    window_tokens: int
-    overhead_tokens: int
-    plan_id: str
-    bundle_id: str
+    account: Account
+    receipt: Receipt = field(repr=False)
+    planner: Planner | None = field(default=None, repr=False)
     cached_tokens: int | None = None
 
     @property
     def prompt_tokens(self) -> int:
-        """What the server has to report."""
-        return len(self.ids) + self.overhead_tokens
+        """What the server has to report: the ids, and what the bundle says its runtime adds (R41)."""
+        return len(self.ids) + self.account.runtime_overhead_tokens
+
+    def observe(self, served: Served) -> Observation:
+        """Judge what the server reported. Raises what keeping a difference raises."""
+        from planner.steps.observe import observe
+        from planner.values.observation import Reported
+
+        # This server's count is that of the whole prompt, whatever engine the bundle was made for.
+        reported = Reported(served.prompt_tokens, served.cached_tokens, served.answer_tokens, meaning="whole_prompt")
+        if self.planner is not None:
+            return self.planner.observe(self.receipt, reported)
+        return observe(self.receipt, reported, "whole_prompt")
 
     def __post_init__(self) -> None:
         """Refuse invalid-input a plan whose window is full: a server would answer with one token all the same."""
@@ -61,7 +74,8 @@ def ready_from(
     if chat is not None:
         if ids is not None:
             raise usage("--ids goes with a receipt")
-        return _of_answer(plan_chat(chat, tools, overrides))
+        planner = planner_for(overrides.bundle or DEFAULT_BUNDLE)
+        return _of_answer(plan_chat(chat, tools, overrides, planner), planner)
     assert source is not None, "checked above"
     data = read_input(source, MAX_ANSWER_BYTES)
     base = None if source == STDIO else Path(source).resolve().parent
@@ -85,17 +99,12 @@ def _keys(data: bytes) -> set[str]:
         return set()
 
 
-def _of_answer(answer: Plan | Refusal, cached: int | None = None) -> Ready | Refusal:
+def _of_answer(answer: Plan | Refusal, planner: Planner | None = None, cached: int | None = None) -> Ready | Refusal:
     from planner.values.plan import Plan
 
     if not isinstance(answer, Plan):
         return answer
-    return _ready(answer.ids, answer.max_output_tokens, answer.account, answer.receipt, cached)
-
-
-def _ready(ids: Sequence[int], room: int, account: Account, receipt: Receipt, cached: int | None = None) -> Ready:
-    window, added = account.input_limit, account.runtime_overhead_tokens
-    return Ready(ids, room, window, added, receipt.plan_id, receipt.model_bundle_id, cached)
+    return Ready(answer.ids, answer.max_output_tokens, answer.account, answer.receipt, planner, cached)
 
 
 def _of_record(data: bytes, base: Path | None) -> Ready | Refusal:
@@ -122,7 +131,7 @@ def _of_receipt(data: bytes, ids: str | None) -> Ready:
     found = ids_from_bytes(read_input(ids, MAX_IDS * 4 + 4096), "--ids")
     if receipt.final_input_digest != final_input_digest(receipt.bundle_digest or "", found):
         raise RefusalSignal("invalid-input", "--ids: are not the ids the receipt was sealed over")
-    return _ready(found, account.usable_tokens - len(found), account, receipt)
+    return Ready(found, account.usable_tokens - len(found), account, receipt)
 
 
 def _of_request(data: bytes, base: Path | None, overrides: Overrides) -> Ready | Refusal:
@@ -140,4 +149,4 @@ def _of_request(data: bytes, base: Path | None, overrides: Overrides) -> Ready |
         # Behind a sliding window a shared beginning may be gone; nothing certain can be said.
         if kv is None or kv.sliding_window is None:
             cached = expected_cached(previous.ids or (), previous.generated_ids or (), answer.ids)
-    return _of_answer(answer, cached)
+    return _of_answer(answer, planner, cached)

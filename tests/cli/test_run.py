@@ -18,6 +18,13 @@ END: dict[str, Any] = {"content": "done", "tokens": [7], "stop": True, "stop_typ
                        "id_slot": 0, "tokens_predicted": 1}  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference blocks a bundle for its user: here for nobody else."""
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
     """A running server with one slot of 400 tokens."""
@@ -77,7 +84,9 @@ def test_R41_implicit_sdk_wrapping_caught_after_the_call(
     upstream: Upstream, request_file: Path, capsysbinary: Capture
 ) -> None:
     """A server that put one token before the prompt, or lost one, is found: both numbers, one line, exit 2."""
-    total = len(_planned(capsysbinary, request_file)["ids"])
+    plan = _planned(capsysbinary, request_file)
+    total = len(plan["ids"])
+    request_file.write_text(json.dumps(plan), encoding="utf-8")
     for read in (total - 1, total + 1):
         _says(upstream, read)
         done = _run(capsysbinary, upstream, request_file)
@@ -87,6 +96,22 @@ def test_R41_implicit_sdk_wrapping_caught_after_the_call(
         found = _run(capsysbinary, upstream, request_file, "--json")
         assert (2, line) == (found.code, found.err)
         assert [{"what": "prompt tokens", "planned": total, "reported": read}] == found.json["differences"]
+        assert ("runtime_truncated" if read < total else "drift") == found.json["verdict"]
+
+
+def test_a_difference_blocks_the_bundle_until_it_is_measured_again(
+    upstream: Upstream, request_file: Path, capsysbinary: Capture
+) -> None:
+    """Where the plan was made by the same command: no later plan of it, from whichever command (X60)."""
+    total = len(_planned(capsysbinary, request_file)["ids"])
+    _says(upstream, total + 1)
+    assert 2 == _run(capsysbinary, upstream, request_file).code
+    _says(upstream, total)
+    done = _run(capsysbinary, upstream, request_file)
+    assert (2, "") == (done.code, done.text)
+    assert "bundle_blocked_by_drift" in done.err
+    assert 0 == here(capsysbinary, "bundle", "check", "reference", "--remeasure").code
+    assert 0 == _run(capsysbinary, upstream, request_file).code
 
 
 def test_R41_declared_wrapping_is_expected(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:

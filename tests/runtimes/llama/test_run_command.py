@@ -16,6 +16,13 @@ pytestmark = NEEDS_LLAMA
 Capture = pytest.CaptureFixture[bytes]
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference blocks a bundle for its user: here for nobody else."""
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
 def test_a_request_is_answered_and_counted(server: LlamaServer, reference_gguf: Path) -> None:
     """In a process of its own: the answer on stdout, one line of figures on stderr."""
     options = ("--bundle", reference_gguf, "--window", "2048", "--reserve", "30")
