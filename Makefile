@@ -50,8 +50,9 @@ $(VENV)/.bench-$(KEY): $(VENV)/.test-$(KEY)
 # A platform without a wheel leaves that runtime out; its group is then skipped below, and installed another time.
 $(VENV)/.runtime-$(KEY): $(VENV)/.test-$(KEY)
 	@echo "installing real runtimes into $(VENV)"
-	@all=yes; for extra in browser runtime-llama runtime-onnx; do \
-		$(PIP) install --only-binary xllamacpp,onnx,onnxruntime,onnxruntime-genai -e ".[$$extra]" || all=no; \
+	@all=yes; for extra in browser runtime-llama runtime-onnx opinions; do \
+		$(PIP) install --only-binary xllamacpp,onnx,onnxruntime,onnxruntime-genai,wasmtime -e ".[$$extra]" \
+			|| all=no; \
 	done; if [ $$all = yes ]; then touch $@; fi
 
 # Where the files of qwen3 cannot be had, the demo runs on the embedded bundle and says so.
@@ -79,6 +80,7 @@ test: $(VENV)/.test-$(KEY) $(VENV)/.qwen3-$(KEY)
 	@$(BIN)/python tools/ledger_fixture/make.py --check
 	@$(BIN)/python tools/shipped_bundles/manifests.py --check
 	@$(BIN)/python tools/gate_samples/make.py --check
+	@$(BIN)/python tools/template_table/engines.py --check
 	$(call stage,demo)
 	@CI=true $(BIN)/planner demo > /dev/null
 	$(call stage,pytest)
@@ -99,6 +101,7 @@ test-adapters: $(VENV)/.runtime-$(KEY)
 	$(call group,browser,playwright,tests/gate)
 	$(call group,llama.cpp,xllamacpp,tests/runtimes/llama tests/bundles/gguf)
 	$(call group,onnxruntime-genai,onnxruntime_genai,tests/runtimes/onnx)
+	$(call group,second opinions of templates,ggufdoctor,tests/opinions)
 
 test-full: export PLANNER_PARITY_EXAMPLES ?= 500
 test-full: export PLANNER_MAX_EXAMPLES ?= 200

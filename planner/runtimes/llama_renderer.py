@@ -13,6 +13,15 @@ from planner.runtimes.renderers import Rendered
 from planner.values.reasons import PlannerFault
 
 _REFUSED = frozenset({400, 500})
+SWITCHES: Mapping[str, Any] = {
+    "enable_thinking": True,
+    "preserve_reasoning": True,
+    "preserve_thinking": True,
+    "clear_thinking": False,
+    "truncate_history_thinking": False,
+    "drop_thinking": False,
+}
+"""What a server tells templates unless it was started or asked otherwise (build b10775)."""
 
 
 class _Refused(PlannerFault):
@@ -44,6 +53,7 @@ class LlamaRenderer:
 
     name = "llama"
     drops_bos = True
+    switches = SWITCHES
 
     def __init__(self, url: str, *, now: str) -> None:
         """Ask the server what it holds; `now` must be the present of its clock, which cannot be set.

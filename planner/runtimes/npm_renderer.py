@@ -51,6 +51,7 @@ class NpmRenderer:
 
     name = "npm"
     drops_bos = False
+    switches: Mapping[str, Any] = {}
 
     def __init__(self, folder: Path, *, now: str = "2026-11-30T08:00:00Z") -> None:
         """Look for node and for the package below `folder`. Raises PlannerFault environment where one is absent."""

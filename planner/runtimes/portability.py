@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from planner.encoding.template import TemplateFailure, render_plain, variables
@@ -49,41 +50,54 @@ def compare(
 ) -> tuple[ShapeVerdict, ...]:
     """Return a verdict per case, one case per shape and in their order; without a tokenizer texts alone count."""
     there = engine.render(source, strings, cases)
-    bos = strings.get("bos_token", "") if engine.drops_bos else ""
     return tuple(
-        _verdict(name, reference(source, strings, one, engine.now), found, bos, tokenizer)
+        _Pair(source, strings, engine, one).verdict(name, found, tokenizer)
         for name, one, found in zip(SHAPES, cases, there, strict=True)
     )
 
 
-def reference(source: str, strings: Mapping[str, str], one: Mapping[str, Any], now: str) -> Rendered:
-    """Render a case as a plan would be; where the template raises, with the class of what it raised."""
-    values = variables(one["messages"], one["tools"], {}, strings, now)
-    try:
-        return Rendered(render_plain(source, values))
-    except TemplateFailure as failure:
-        return Rendered(None, f"Jinja2 raises {failure.kind}")
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One case of one engine, and how the reference renders it."""
 
+    source: str
+    strings: Mapping[str, str]
+    engine: Renderer
+    case: Mapping[str, Any]
 
-def _verdict(shape: str, here: Rendered, there: Rendered, bos: str, tokenizer: Engine | None) -> ShapeVerdict:
-    if here.text is None and there.text is None:
-        return ShapeVerdict(shape, "both_raise")
-    if here.text is None:
-        return ShapeVerdict(shape, "raises_here", cause=here.reason)
-    if there.text is None:
-        return ShapeVerdict(shape, "raises_there", cause=there.reason)
-    other = there.text
-    if bos and here.text.startswith(bos) and not other.startswith(bos):
-        other = bos + other
-    character = _first_difference(here.text, other)
-    if character is None:
-        return ShapeVerdict(shape, "same")
-    token = None
-    if tokenizer is not None:
-        token = _first_difference(tokenizer.encode_parsed(here.text), tokenizer.encode_parsed(other))
-        if token is None:
+    def verdict(self, shape: str, there: Rendered, tokenizer: Engine | None) -> ShapeVerdict:
+        """Compare what the engine wrote with the reference; ids count where there is a tokenizer."""
+        here = self.here(self.case, {})
+        if there.text is None:
+            if here.text is None:
+                return ShapeVerdict(shape, "both_raise")
+            return ShapeVerdict(shape, "raises_there", cause=there.reason)
+        if here.text is None:
+            return ShapeVerdict(shape, "raises_here", cause=self._cause(there.text) or here.reason)
+        other = there.text
+        bos = self.strings.get("bos_token", "") if self.engine.drops_bos else ""
+        if bos and here.text.startswith(bos) and not other.startswith(bos):
+            other = bos + other
+        character = _first_difference(here.text, other)
+        if character is None:
             return ShapeVerdict(shape, "same")
-    return ShapeVerdict(shape, "different", token, character, cause_of(here.text, other))
+        token = None
+        if tokenizer is not None:
+            token = _first_difference(tokenizer.encode_parsed(here.text), tokenizer.encode_parsed(other))
+            if token is None:
+                return ShapeVerdict(shape, "same")
+        return ShapeVerdict(shape, "different", token, character, self._cause(other))
+
+    def here(self, one: Mapping[str, Any], switches: Mapping[str, Any]) -> Rendered:
+        """Render as a plan would be; where the template raises, with the class of what it raised."""
+        values = variables(one["messages"], one["tools"], switches, self.strings, self.engine.now)
+        try:
+            return Rendered(render_plain(self.source, values))
+        except TemplateFailure as failure:
+            return Rendered(None, f"Jinja2 raises {failure.kind}")
+
+    def _cause(self, there: str) -> str:
+        return cause_of(lambda one, switches: self.here(one, switches).text, self.case, self.engine.switches, there)
 
 
 def _first_difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:

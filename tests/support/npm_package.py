@@ -26,7 +26,7 @@ def absence() -> str | None:
     if npm is None:
         return "npm is not installed"
     FOLDER.mkdir(parents=True, exist_ok=True)
-    command = [npm, "pack", f"{NAME}@{VERSION}", "--pack-destination", str(FOLDER), "--silent"]
+    command = [npm, "pack", f"{NAME}@{VERSION}", "--pack-destination", str(FOLDER), "--silent", "--fetch-retries", "0"]
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=60, cwd=FOLDER)
     except subprocess.TimeoutExpired:

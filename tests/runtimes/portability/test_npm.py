@@ -4,81 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planner.bundles.bundle import FolderBundle
-from planner.bundles.measure import measure
 from planner.encoding.template import render_plain
 from planner.runtimes import npm_renderer
 from planner.runtimes.npm_renderer import NpmRenderer
 from planner.runtimes.portability import check_portability, compare, differs_on
-from planner.runtimes.portability_causes import CAUSES, NUMBERS, cause_of
+from planner.runtimes.portability_causes import NUMBERS
 from planner.runtimes.portability_shapes import SHAPES, case
-from planner.values.portability import ALIKE, Portability, ShapeVerdict
+from planner.values.portability import Portability, ShapeVerdict
 from planner.values.profile import TemplateProfile
 from planner.values.reasons import PlannerFault
-from tests.bundles.test_probe_templates import STRINGS
+from tests.bundles.test_shipped_bundles import tool
 from tests.cli.support import planner
 from tests.support.npm_package import FOLDER
+from tests.support.portability_table import PLAIN, STRINGS, read, row, unexplained, verdicts
 
 FULL = bool(os.environ.get("PLANNER_FULL"))
-TABLE = json.loads((Path(__file__).parent / "npm_table.json").read_text(encoding="utf-8"))
 SAMPLE = (
     "GLM-4.6", "LFM2.5-8B-A1B", "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "Qwen3-Coder",
     "llama-cpp-deepseek-r1", "meetkai-functionary-medium-v3.1", "meta-llama-Llama-3.2-3B-Instruct",
     "openbmb-MiniCPM5-1B", "trl-gemma4", "trl-qwen3",
 )  # fmt: skip
-PLAIN = TemplateProfile("")
-
-
-def verdicts(source: str, npm: NpmRenderer) -> dict[str, ShapeVerdict]:
-    """Compare every shape of a template in plain form, texts alone."""
-    found = compare(source, STRINGS, [case(name, PLAIN) for name in SHAPES], npm)
-    return {one.shape: one for one in found}
-
-
-def entry(one: ShapeVerdict) -> str:
-    """Write a verdict as the table does."""
-    return f"{one.verdict}: {one.cause}"
-
-
-def measured_row(path: Path, npm: NpmRenderer) -> Mapping[str, str]:
-    """Return the shapes of a template that are not alike, as the table has them."""
-    source = path.read_text(encoding="utf-8")
-    try:
-        profile = measure(source, STRINGS)
-    except PlannerFault:
-        profile = PLAIN
-    found = compare(source, STRINGS, [case(name, profile) for name in SHAPES], npm)
-    return {one.shape: entry(one) for one in found if one.verdict not in ALIKE}
 
 
 def test_the_table_of_published_templates_is_what_is_measured(shared_dir: Path, npm: NpmRenderer) -> None:
     """Each difference of a sample is in the table with its class; in the long run all templates are."""
-    assert npm.version == TABLE["version"]
+    table = read("npm")
+    assert npm.version == table["version"]
     paths = {path.stem: path for path in (shared_dir / "templates").glob("*.jinja")}
-    assert paths.keys() == TABLE["templates"].keys()
+    assert paths.keys() == table["templates"].keys()
     for name in paths if FULL else SAMPLE:
-        assert TABLE["templates"][name] == measured_row(paths[name], npm), name
+        assert table["templates"][name] == row(paths[name].read_text(encoding="utf-8"), npm), name
 
 
 def test_every_difference_of_the_table_is_explained() -> None:
     """No cell without a class: what was printed otherwise, or why an engine raised."""
-    reasons = {reason for _, reason in npm_renderer._REASONS}
-    for shapes in TABLE["templates"].values():
-        assert shapes.keys() <= SHAPES.keys()
-        for cell in shapes.values():
-            verdict, _, cause = cell.partition(": ")
-            if verdict == "different":
-                assert set(cause.split("; ")) <= CAUSES
-            elif verdict == "raises_there":
-                assert cause in reasons
-            else:
-                assert (verdict, cause.startswith("Jinja2 raises ")) == ("raises_here", True)
+    reasons = frozenset(reason for _, reason in npm_renderer._REASONS)
+    assert [] == unexplained(read("npm")["templates"].values(), reasons)
+
+
+def test_the_page_of_engines_is_what_the_tables_say() -> None:
+    """docs/engines.md repeats the tables of both engines and nothing else."""
+    maker = tool("template_table/engines.py")
+    assert maker.TARGET.read_text(encoding="utf-8") == maker.page()
+    assert len(SHAPES) == maker.SHAPES
 
 
 def test_a_planted_undefined_filter_raises_there_alone(npm: NpmRenderer) -> None:
@@ -141,24 +115,6 @@ def test_other_text_with_the_same_ids_is_alike(npm: NpmRenderer) -> None:
     source = "{% for m in messages %}{{ m.tool_calls | tojson }}{% endfor %}"
     found = compare(source, STRINGS, [case(name, PLAIN) for name in SHAPES], npm, Deaf())  # type: ignore[arg-type]
     assert "different" not in {one.verdict for one in found}
-
-
-@pytest.mark.parametrize(
-    ("here", "there", "cause"),
-    [
-        ('{"rate": 1.0, "step": 1e-07}', '{"rate": 1, "step": 1e-7}', NUMBERS),
-        ("a None b", "a  b", "null printed as None in one and as nothing in the other"),
-        ("open=True", "open=true", "true and false printed as Python writes them in one and as JSON in the other"),
-        ("['a']", '["a"]', "a list or object printed as Python writes it in one and as JSON in the other"),
-        ("&lt;a&gt;", "<a>", "characters escaped for HTML in one of them"),
-        ("a\n b", "a b", "white space"),
-        ("a", "b", ""),
-        ("rate 1.0 b", "rate 1  b", f"{NUMBERS}; white space"),
-    ],
-)
-def test_causes_are_told_from_the_texts(here: str, there: str, cause: str) -> None:
-    """The fewest that make both texts equal, none where none does."""
-    assert cause == cause_of(here, there)
 
 
 def test_what_is_absent_has_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

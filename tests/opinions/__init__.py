@@ -1,0 +1,1 @@
+"""Other people's checks of templates as second opinions; each test says why where its package is absent."""
