@@ -30,6 +30,7 @@ from planner.steps.sizes import Sizes
 from planner.steps.splice import FrozenStore
 from planner.steps.sticky import Later, lower
 from planner.steps.window import Resolved, resolve_window
+from planner.values.app_version import check_app_version
 from planner.values.check import check_frame, check_question
 from planner.values.digest import FieldDigests, request_digest
 from planner.values.passage import Passage
@@ -135,6 +136,7 @@ def run_view(request: PlanRequest, view: View, encoder: Encoder, how: Reading | 
 def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     request, encoder = job.request, job.encoder
     manifest = encoder.bundle.manifest
+    check_app_version(manifest, request.app_version)
     resolved = resolve_window(request, manifest)
     _refuse_unknown_options(request, encoder.bundle.profile.options)
     clean = strip_frame(request, job.history)

@@ -94,7 +94,8 @@ class Planner:
         self._digest_key = digest_key
         self._on_plan = on_plan
         self._cache_bytes = cache_bytes
-        self._encoders: dict[str, Encoder] = {}
+        self._bundles: dict[str, Bundle] = {}
+        self._encoders: dict[tuple[str, int], Encoder] = {}
         self._signatures = Signatures()
         self._lock = threading.Lock()
         if any_drift(user_folder):
@@ -125,27 +126,34 @@ class Planner:
             self._default = open_bundle(self._default, user_folder=self._user_folder, cache_dir=self._cache_folder)
         return self._default
 
-    def encoder(self, model_bundle_id: str | None = None) -> Encoder:
-        """Return the encoder of a bundle, opened once per planner.
+    def encoder(self, model_bundle_id: str | None = None, app_version: str | None = None) -> Encoder:
+        """Return the encoder of a bundle, opened once per planner, with the template of this app's version (R177).
 
         Raises PlannerFault: bundle_not_found, bundle_unavailable, bundle_mismatch and the other file codes;
         bundle_blocked_by_drift.
         """
-        known = self._known(model_bundle_id or self.bundle_id)
+        known = self._known(model_bundle_id or self.bundle_id, app_version)
         if known.blocked is not None:
             raise PlannerFault(known.blocked.code, known.blocked.detail)
         return known
 
-    def _known(self, wanted: str) -> Encoder:
+    def _known(self, wanted: str, app_version: str | None) -> Encoder:
         with self._lock:
-            known = self._encoders.get(wanted)
+            bundle = self._bundles.get(wanted)
+            if bundle is None:
+                bundle = self._bundles[wanted] = self._open(wanted)
+            for_app = getattr(bundle, "for_app", None)
+            if for_app is not None:
+                bundle = for_app(app_version)
+            # The encoder keeps its bundle alive, so the bundle's address stays its own.
+            known = self._encoders.get((wanted, id(bundle)))
             if known is None:
-                known = Encoder(self._open(wanted), self._cache_bytes)
+                known = Encoder(bundle, self._cache_bytes)
                 try:
                     check_drift(self._records(known.bundle.manifest))
                 except PlannerFault as fault:
                     known.blocked = fault
-                self._encoders[wanted] = known
+                self._encoders[wanted, id(bundle)] = known
             return known
 
     def _open(self, wanted: str) -> Bundle:
@@ -185,7 +193,7 @@ class Planner:
             check_supported(request)
         except RefusalSignal as signal:
             return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))
-        encoder = self.encoder(request.model_bundle_id)
+        encoder = self.encoder(request.model_bundle_id, request.app_version)
         turns = chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value()
         digest = request_digest(request, turns)
         request, admission = admission_of(request, request.turns)
@@ -218,7 +226,7 @@ class Planner:
         invalid-input for figures that are no counts.
         """
         receipt = of.receipt if isinstance(of, Plan) else of
-        encoder = self._known(receipt.model_bundle_id)
+        encoder = self._known(receipt.model_bundle_id, receipt.app_version)
         manifest = encoder.bundle.manifest
         if receipt.bundle_digest != manifest.digest:
             raise PlannerFault("bundle_mismatch", "the receipt is of another bundle")
@@ -256,16 +264,25 @@ class Planner:
         return found
 
     def ledger_conversation(
-        self, ledger: Ledger, conversation_id: str, bundle: str | None = None, *, switches: Switches | None = None
+        self,
+        ledger: Ledger,
+        conversation_id: str,
+        bundle: str | None = None,
+        *,
+        switches: Switches | None = None,
+        app_version: str | None = None,
     ) -> LedgerConversation:
-        """Return a conversation that a ledger keeps; each plan reads what may be in the prompt and little more."""
+        """Return a conversation that a ledger keeps; each plan reads what may be in the prompt and little more.
+
+        app_version  of the application that will ask: it decides which of the bundle's templates is used.
+        """
         from planner.prepare import LedgerConversation
 
         return LedgerConversation(
-            ledger, conversation_id, self.encoder(bundle), digest_key=self._digest_key, tell=self._tell,
+            ledger, conversation_id, self.encoder(bundle, app_version), digest_key=self._digest_key, tell=self._tell,
             switches=switches,
         )  # fmt: skip
 
-    def conversation(self, bundle: str | None = None) -> Conversation:
-        """Return a growing conversation for a bundle: each plan then costs what is new."""
-        return Conversation(self.encoder(bundle), self._digest_key, self._tell)
+    def conversation(self, bundle: str | None = None, *, app_version: str | None = None) -> Conversation:
+        """Return a growing conversation for a bundle and an app's version: each plan then costs what is new."""
+        return Conversation(self.encoder(bundle, app_version), self._digest_key, self._tell)

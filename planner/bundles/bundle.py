@@ -45,7 +45,16 @@ class FolderBundle:
         self._parts: tuple[Loaded, FolderConfig] | None = None
         self._engine: Engine | None = None
         self._profile: TemplateProfile | None = None
+        self._choose: Callable[[str | None], FolderBundle] | None = None
         self._lock = threading.RLock()
+
+    def for_apps(self, choose: Callable[[str | None], FolderBundle]) -> None:
+        """Keep what tells which bundle an app of a version gets, where templates are activated for some."""
+        self._choose = choose
+
+    def for_app(self, app_version: str | None) -> FolderBundle:
+        """Return the bundle that an app of this version plans with: this one, or one with another template (R177)."""
+        return self if self._choose is None else self._choose(app_version)
 
     @property
     def makes_manifest(self) -> bool:
@@ -110,8 +119,7 @@ class FolderBundle:
         """The measured template profile. Raises bundle_has_no_template, template_rejected, what `admit` raises."""
         if self._profile is None or self._admit is not None:
             with self._lock:
-                if self._profile is None:
-                    self._profile = cleanly(self._measured)
+                _ = self.measured_profile
                 if self._admit is not None and not self._admitting:
                     self._admitting = True
                     try:
@@ -119,6 +127,14 @@ class FolderBundle:
                         self._admit = None
                     finally:
                         self._admitting = False
+        return self.measured_profile
+
+    @property
+    def measured_profile(self) -> TemplateProfile:
+        """The measured profile before the bundle is admitted. Raises bundle_has_no_template, template_rejected."""
+        with self._lock:
+            if self._profile is None:
+                self._profile = cleanly(self._measured)
         return self._profile
 
     def _measured(self) -> TemplateProfile:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.control_tokens import check_control_tokens
-from planner.bundles.digest import text_digest
-from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
+from planner.bundles.files import FolderFiles
 from planner.bundles.foreign import cleanly
-from planner.bundles.gguf import load_gguf, open_gguf
+from planner.bundles.from_manifest import distribution_root, load, located
+from planner.bundles.gguf import open_gguf
 from planner.bundles.gguf_header import MAGIC as GGUF
-from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
-from planner.bundles.hf_folder import check_named_tokens, open_folder
-from planner.bundles.litertlm import load_litertlm, open_litertlm
+from planner.bundles.hf_config import FolderConfig
+from planner.bundles.hf_folder import open_folder
+from planner.bundles.litertlm import open_litertlm
 from planner.bundles.litertlm_header import MAGIC as LITERTLM
-from planner.bundles.loaded import Loaded, check_floor
-from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, Origin, parse_manifest
-from planner.bundles.registry import Source, row_of, whole_model_file
-from planner.values.bundle import FileEntry, Manifest
+from planner.bundles.loaded import Loaded
+from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
+from planner.bundles.overlay import Overlay, opened_for_apps
+from planner.bundles.registry import whole_model_file
+from planner.values.bundle import Manifest
 from planner.values.reasons import PlannerFault
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -58,11 +58,11 @@ def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> 
     if isinstance(ref, str) and _ID.fullmatch(ref):
         for folder, shipped in _places(user_folder):
             if (folder / ref / MANIFEST_FILE).is_file():
-                return _open_manifest(folder / ref, ref, shipped=shipped, cache_dir=cache_dir)
+                return _open_id(folder / ref, user_folder, shipped=shipped, cache_dir=cache_dir)
     path = Path(ref)
     if path.is_dir():
         if (path / MANIFEST_FILE).is_file():
-            return _open_manifest(path, None, shipped=False, cache_dir=cache_dir)
+            return _opened(path, _located_manifest(path, None), None, shipped=False, cache_dir=cache_dir)
         beside = FolderFiles(path).names
         inside = whole_model_file(beside)
         if inside is None:
@@ -100,7 +100,7 @@ def _list_one(folder: Path, shipped: bool) -> Listed:
     try:
         parsed = _read_manifest(folder, folder.name)
         row = replace(row, manifest=parsed.manifest)
-        for entry, place in _located(folder, parsed):
+        for entry, place in located(folder, parsed):
             if not place.root.joinpath(*entry.path.split("/")).is_file():
                 raise PlannerFault("bundle_incomplete", f"{entry.path} is absent")
     except PlannerFault as fault:
@@ -136,13 +136,57 @@ def _read_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
     return parsed
 
 
-def _open_manifest(folder: Path, wanted_id: str | None, *, shipped: bool, cache_dir: Path | None) -> FolderBundle:
+def _located_manifest(folder: Path, wanted_id: str | None) -> ManifestFile:
     parsed = _read_manifest(folder, wanted_id)
     if parsed.origin is not None:
         distribution_root(parsed.origin)
-    load = partial(_load, folder, parsed, shipped, cache_dir)
-    check = None if shipped else partial(admitted, cache_dir=cache_dir)
-    return FolderBundle(load, parsed.manifest, cache_dir=cache_dir, reviewed=shipped, admit=check)
+    return parsed
+
+
+def _open_id(folder: Path, user_folder: Path | None, *, shipped: bool, cache_dir: Path | None) -> FolderBundle:
+    """Open a bundle of a known place, with the template that is activated for it in the user's folder."""
+    parsed = _located_manifest(folder, folder.name)
+    open_with = partial(_opened, folder, parsed, shipped=shipped, cache_dir=cache_dir)
+    if user_folder is None:
+        return open_with(None)
+    own = user_folder / folder.name
+    return opened_for_apps(parsed.manifest, own, open_with, bare=partial(open_with, None))
+
+
+def open_with_template(
+    bundle_id: str, overlay: Callable[[Manifest], Overlay], *, user_folder: Path | None, cache_dir: Path | None
+) -> FolderBundle:
+    """Open a bundle named by id with what `overlay` makes of its own manifest; what is activated is not looked at.
+
+    Raises bundle_not_found for anything but an id, and what opening raises.
+    """
+    for folder, shipped in _places(user_folder):
+        if _ID.fullmatch(bundle_id) and (folder / bundle_id / MANIFEST_FILE).is_file():
+            parsed = _located_manifest(folder / bundle_id, bundle_id)
+            made = overlay(parsed.manifest)
+            return _opened(folder / bundle_id, parsed, made, shipped=shipped, cache_dir=cache_dir)
+    raise PlannerFault("bundle_not_found", "templates are activated for bundles named by id")
+
+
+def _opened(
+    folder: Path, parsed: ManifestFile, overlay: Overlay | None, *, shipped: bool, cache_dir: Path | None
+) -> FolderBundle:
+    manifest = parsed.manifest if overlay is None else overlay.manifest
+    template = None if overlay is None else overlay.template
+    reviewed = shipped and template is None
+    loading = partial(load, folder, parsed, shipped, cache_dir)
+    if template is not None:
+        loading = partial(_load_with, loading, manifest, template)
+    check = None if reviewed else partial(admitted, cache_dir=cache_dir)
+    return FolderBundle(loading, manifest, cache_dir=cache_dir, reviewed=reviewed, admit=check)
+
+
+def _load_with(
+    loading: Callable[[], tuple[Loaded, FolderConfig]], manifest: Manifest, template: str
+) -> tuple[Loaded, FolderConfig]:
+    loaded, config = loading()
+    check_control_tokens(loaded, manifest)
+    return loaded, replace(config, template=template)
 
 
 def admitted(bundle: FolderBundle, cache_dir: Path | None) -> FolderBundle:
@@ -152,112 +196,3 @@ def admitted(bundle: FolderBundle, cache_dir: Path | None) -> FolderBundle:
     if admit(bundle, cache_dir=cache_dir).encode_mode != bundle.manifest.encode_mode:
         bundle.encode_whole()
     return bundle
-
-
-def _located(folder: Path, parsed: ManifestFile) -> list[tuple[FileEntry, FolderFiles]]:
-    entries = {entry.path: entry for entry in parsed.manifest.files}
-    beside: Mapping[str, FileEntry] = {p: e for p, e in entries.items() if p not in parsed.in_origin}
-    inside: Mapping[str, FileEntry] = {p: e for p, e in entries.items() if p in parsed.in_origin}
-    places = [(beside, FolderFiles(folder, beside))]
-    if parsed.origin is not None and inside:
-        root = distribution_root(parsed.origin)
-        places.append((inside, FolderFiles(root, inside, follow_links=True)))
-    return [(entry, files) for table, files in places for entry in table.values()]
-
-
-class _ManifestFiles(FolderFiles):
-    """The files of a manifest, each read from the place that it names."""
-
-    def __init__(self, folder: Path, parsed: ManifestFile) -> None:
-        super().__init__(folder)
-        self._by_name = {entry.path: files for entry, files in _located(folder, parsed)}
-
-    def read(self, name: str, limit_bytes: int) -> bytes:
-        if name not in self._by_name:
-            raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
-        return self._by_name[name].read(name, limit_bytes)
-
-    def read_head(self, name: str, cut: Callable[[BinaryIO, int], bytes], *, scattered: bool = False) -> bytes:
-        if name not in self._by_name:
-            raise PlannerFault("bundle_mismatch", f"{name} is not named by the manifest")
-        return self._by_name[name].read_head(name, cut, scattered=scattered)
-
-
-def _load(folder: Path, parsed: ManifestFile, shipped: bool, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
-    manifest = parsed.manifest
-    files = _ManifestFiles(folder, parsed)
-    if manifest.tokenizer_format in _WHOLE:
-        return _load_whole(files, parsed, cache_dir)
-    config = _config(files, parsed)
-    named = frozenset(entry.path for entry in manifest.files)
-    row = row_of(manifest.tokenizer_format)
-    chosen = row.choose(named)
-    if not chosen:
-        raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
-    loaded = row.load(Source(files, chosen, config, reviewed=shipped))
-    if loaded.tokenizer_format != manifest.tokenizer_format:
-        raise PlannerFault("bundle_mismatch", f"the tokenizer is {loaded.tokenizer_format}, not what is stated")
-    check_named_tokens(loaded, config)
-    check_floor(loaded)
-    check_control_tokens(loaded, manifest)
-    return loaded, config
-
-
-_WHOLE = {"gguf": load_gguf, "litertlm": load_litertlm}
-"""Formats whose one file holds tokenizer and template; its name ends with the format's."""
-
-
-def _load_whole(files: FolderFiles, parsed: ManifestFile, cache_dir: Path | None) -> tuple[Loaded, FolderConfig]:
-    manifest = parsed.manifest
-    kind = manifest.tokenizer_format
-    name = next((entry.path for entry in manifest.files if entry.path.lower().endswith(f".{kind}")), None)
-    if name is None:
-        raise PlannerFault("manifest_invalid", "$.files: the file of the tokenizer is not among them")
-    outer = None
-    if parsed.template_file not in (None, name):
-        outer = parse_text(files.read(parsed.template_file, MAX_TEMPLATE_BYTES), parsed.template_file)
-    entry = manifest.template_entry or "default"
-    loaded, config = _WHOLE[kind](files, name, entry=entry, outer=outer, cache_dir=cache_dir)
-    if parsed.template_file is None:
-        config = replace(config, template=None)
-    check_floor(loaded)
-    check_control_tokens(loaded, manifest)
-    _check_template(config, manifest)
-    return loaded, config
-
-
-def _config(files: FolderFiles, parsed: ManifestFile) -> FolderConfig:
-    manifest = parsed.manifest
-    present = frozenset(entry.path for entry in manifest.files)
-    name = parsed.template_file
-    if name is None or name == CONFIG:
-        config = read_config(files, present & {CONFIG}, manifest.template_entry or "default")
-        config = replace(config, template=None) if name is None else config
-    else:
-        config = read_config(files, present & {CONFIG}) if CONFIG in present else FolderConfig()
-        limit = MAX_TEMPLATE_BYTES if name.endswith(".jinja") else MAX_CONFIG_BYTES
-        config = replace(config, template=parse_text(files.read(name, limit), name))
-    _check_template(config, manifest)
-    return config
-
-
-def _check_template(config: FolderConfig, manifest: Manifest) -> None:
-    if config.template is not None and text_digest(config.template) != manifest.template_digest:
-        raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")
-
-
-def distribution_root(origin: Origin) -> Path:
-    """Return the folder of an installed distribution that holds a bundle's files; nothing is imported.
-
-    Raises bundle_unavailable with the line that installs it.
-    """
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        found = distribution(origin.distribution)
-        root = Path(str(found.locate_file(origin.folder)))
-    except PackageNotFoundError:
-        root = None
-    if root is None or not root.is_dir():
-        raise PlannerFault("bundle_unavailable", f"run: {origin.install_line()}")
-    return root

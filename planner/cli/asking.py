@@ -135,8 +135,9 @@ def plan_stored(
     if request.conversation_id not in (None, conversation):
         raise usage("$.conversationId: is another conversation than --conversation")
     planner = planner_for(overrides.bundle or (request.model_bundle_id if frame.names_bundle else DEFAULT_BUNDLE))
-    planner.encoder().splicing = False  # only a prompt that is rendered whole has its text
-    chat = planner.ledger_conversation(ledger, conversation, switches=switches)
+    # Only a prompt that is rendered whole has its text.
+    planner.encoder(app_version=request.app_version).splicing = False
+    chat = planner.ledger_conversation(ledger, conversation, switches=switches, app_version=request.app_version)
     request = overrides.apply(request, planner.bundle_id)
     return chat.plan(request, generation=frame.generation, record=not ledger.read_only)
 

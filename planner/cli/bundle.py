@@ -27,6 +27,7 @@ COMMANDS = {
     "diff": "Compare two bundles part by part, in ids and counts.",
     "check": "Check a bundle's files, tokenizer and template.",
     "profile": "Describe what a bundle's template, tokenizer and tiers come to.",
+    "template": "Activate another chat template for a bundle, take it back, or say which is in force.",
     "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",
     "portability": "Compare what other engines make of a bundle's template, and name what only some forgive.",
 }

@@ -59,7 +59,7 @@ def command(ref: str, wanted: str, npm_folder: str | None, llama_url: str | None
     absent: dict[str, str] = {}
     for name in ("npm", "llama") if wanted == "all" else (wanted,):
         try:
-            found.append(check_portability(bundle, _renderer(name, npm_folder, llama_url)))
+            found.append(check_portability(bundle, renderer_named(name, npm_folder, llama_url)))
         except PlannerFault as fault:
             if wanted != "all":
                 raise
@@ -85,7 +85,8 @@ def command(ref: str, wanted: str, npm_folder: str | None, llama_url: str | None
     return 0
 
 
-def _renderer(name: str, npm_folder: str | None, llama_url: str | None) -> Renderer:
+def renderer_named(name: str, npm_folder: str | None, llama_url: str | None) -> Renderer:
+    """Return the engine of a name, ready to render. Raises PlannerFault where it is not here."""
     if name == "npm":
         from planner.runtimes.npm_renderer import NpmRenderer
 

@@ -143,6 +143,8 @@ def draw_removed(removed: Sequence[Removal], receipt: Receipt) -> None:
 def draw_notes(receipt: Receipt) -> None:
     """Draw flags, defaults, concessions and counts that a reader should know of."""
     notes = [(flag, meaning(flag)) for flag in receipt.flags]
+    if receipt.template_fallback is not None:
+        notes.append((receipt.template_fallback, meaning(receipt.template_fallback)))
     notes += [("default", f"{name} {value}") for name, value in receipt.defaults.items()]
     notes += [("concession", f"{use.name} in {len(use.message_ids)} messages") for use in receipt.concessions]
     for count, what in (

@@ -9,7 +9,8 @@ from planner.cli.draw import rows, say
 
 _MANIFEST = (
     "digest", "base_model", "licence", "origin", "tokenizer_format", "context_tokens", "runtime",
-    "template_entry", "template_version", "template_digest", "encode_mode", "concessions", "rewrites",
+    "template_entry", "template_version", "template_digest", "template_fallback",
+    "encode_mode", "concessions", "rewrites",
 )  # fmt: skip
 _NOT_DRAWN = frozenset({"normalisations", "template_literals", "trims", "parsed_strings", "template_digest"})
 """Long or of little use to a person; --json has them."""

@@ -47,7 +47,9 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     if asked is None:
         raise usage("name --ledger or --request; see planner replay --help")
     asked = replace(asked, model_bundle_id=planner.bundle_id)
-    found = differences(receipt, asked, planner.plan(asked), planner.encoder().bundle.manifest)
+    found = differences(
+        receipt, asked, planner.plan(asked), planner.encoder(app_version=asked.app_version).bundle.manifest
+    )
     if as_json:
         click.echo(json.dumps({"same": not found, "differences": as_tree(found)}, indent=1))
     elif not found:

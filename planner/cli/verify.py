@@ -66,7 +66,7 @@ def _deep(plan: dict[str, Any], given: dict[str, Any]) -> list[Finding]:
     request = _asked(given)
     planner = planner_for(overrides.bundle or request.model_bundle_id)
     request = overrides.apply(request, planner.bundle_id)
-    return findings(plan, request, planner.plan(request), planner.encoder().bundle)
+    return findings(plan, request, planner.plan(request), planner.encoder(app_version=request.app_version).bundle)
 
 
 def _asked(given: dict[str, Any]) -> PlanRequest:

@@ -73,6 +73,7 @@ def base_receipt(sealing: Sealing, outcome: str, reason: str | None, **more: Any
         template_entry=manifest.template_entry if manifest is not None else None,
         template_version=manifest.template_version if manifest is not None else None,
         template_digest=manifest.template_digest if manifest is not None else None,
+        template_fallback=manifest.template_fallback if manifest is not None else None,
         runtime=runtime.name if runtime is not None else "none",
         runtime_version=runtime.version if runtime is not None else None,
         policy_version=request.policy_version,

@@ -76,6 +76,7 @@ class Manifest:
     the receipt says `context_unverified`. `variables` are the strings the template reads, such as
     `bos_token`. `runtime` None deducts nothing from the window. `rewrites` are the normalisations of a
     certified template, handed on to its profile. `kv` are figures for device arithmetic; they change no id.
+    `app_versions` bound an activated template's use; `template_fallback` says why the built-in one stands in (R177).
     """
 
     id: str
@@ -102,6 +103,8 @@ class Manifest:
     origin: str | None = None
     licence: str | None = None
     kv: KvGeometry | None = None
+    app_versions: tuple[str | None, str | None] = (None, None)
+    template_fallback: str | None = None
     warnings: tuple[str, ...] = ()
 
 

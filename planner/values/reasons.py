@@ -79,6 +79,8 @@ def _refusals() -> tuple[Code, ...]:
              "refusal where unicodePolicy refuses them.", "Clean the named item, or let unicodePolicy strip them."),
         Code("unrecoverable_history", "refusal", "A purged turn held a constraint in force without words, or an "
              "unfinished item that no summary echoes.", "State the named ids again in a new turn, or end them there."),
+        Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
+             "Start from the recorded boundary."),
     )  # fmt: skip
 
 
@@ -232,7 +234,29 @@ def _records() -> tuple[Code, ...]:
     )  # fmt: skip
 
 
-CODES: dict[str, Code] = {row.name: row for row in (*_refusals(), *_faults(), *_records())}
+def _activation() -> tuple[Code, ...]:
+    return (
+        Code("activation_blocked", "fault", "A template did not pass its gate and is not active; each finding is one "
+             "line.", "Correct what the findings name; the template in force stays."),
+        Code("no_step_back", "fault", "No template was activated that could be taken back.",
+             "None needed: the template in force stays."),
+        Code("app_version_out_of_range", "refusal", "The app's version is outside the bounds of the activated "
+             "template: a refusal in a conversation opened for another app, else the built-in template stands in.",
+             "Open the conversation with the version of the app that asks."),
+        Code("app_version_unknown", "flag", "The activated template is bounded and the request states no version that "
+             "can be compared; the built-in template stands in.", "Send appVersion as numbers with dots."),
+        Code("template_missing", "flag", "The activated template's file is absent or cannot be read; the built-in "
+             "template stands in.", "Activate it again."),
+        Code("template_altered", "flag", "The activated template's file differs from its digest; the built-in "
+             "template stands in.", "Activate it again from its publisher's file."),
+        Code("template_base_changed", "flag", "The bundle changed since its template was activated; the built-in "
+             "template stands in.", "Activate it again: its budget is measured anew."),
+        Code("template_state_damaged", "flag", "The record of activated templates cannot be read; the built-in "
+             "template stands in.", "Activate again; the record is written anew."),
+    )  # fmt: skip
+
+
+CODES: dict[str, Code] = {row.name: row for row in (*_refusals(), *_faults(), *_records(), *_activation())}
 OVERFLOW_CODES = frozenset(name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome))
 
 

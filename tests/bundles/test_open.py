@@ -16,9 +16,10 @@ import pytest
 
 from planner.bundles import open as opening
 from planner.bundles.digest import bundle_digest
+from planner.bundles.from_manifest import distribution_root
 from planner.bundles.hf_folder import open_folder
 from planner.bundles.manifest import ManifestFile, Origin, dump_manifest, parse_manifest
-from planner.bundles.open import distribution_root, list_bundles, open_bundle
+from planner.bundles.open import list_bundles, open_bundle
 from planner.values.reasons import PlannerFault
 from tests.bundles.test_hf_folder import TEMPLATE
 from tests.bundles.test_tokenizer_json import tiny, write_folder

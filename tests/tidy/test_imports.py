@@ -25,6 +25,7 @@ RANKS = {
     "ledger": 4,
     "prepare": 5,
     "whatif": 5,
+    "activation": 5,
     "lint": 5,
     "compactor": 5,
     "adapters": 6,
