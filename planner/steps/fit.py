@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from planner.steps.ladder import rung, rung_key
 from planner.steps.measure import Measured
-from planner.steps.sizes import BEYOND, TOLERANCE_TOKENS, Sizes
+from planner.steps.size_store import BEYOND
+from planner.steps.sizes import TOLERANCE_TOKENS, Sizes
 from planner.steps.sums import Sums, estimates
 from planner.values.passage import Passage
 from planner.values.rung import Ladder, Layered, Move, Selection

@@ -11,13 +11,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import overload
 
+from planner.steps.ladder_history import HistoryMoves, bounded_moves, replaced
 from planner.steps.ladder_passages import passage_moves, shorter
 from planner.values.constraint import Constraint
 from planner.values.forms import Shown
+from planner.values.give_way import FORMS, PASSAGES, SUMMARIES, TURNS, full_order
 from planner.values.passage import Passage
 from planner.values.rank import at_the_edges
 from planner.values.receipt import Removal
-from planner.values.request import Options
+from planner.values.request import Options, SectionBounds
 from planner.values.rung import Cover, Horizon, Ladder, Layered, Move, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -43,30 +45,41 @@ def ladder(
     """
     kept, forms = layered.passages if passages is None else passages, reach.forms
     cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size, forms.cited)
-    first = [
-        *cited.early,
-        *map(shorter, forms.old),
-        *(
-            Move("replaced_by_summary", (), (f"summary/{cover.summary.id}",), run=(cover.low, cover.high))
-            for cover in reach.covers
-        ),
-        *cited.by_value,
-    ]
-    last = [*map(shorter, forms.own), *cited.last, *_unexplained(layered)]
+    history = _history_moves(layered, options, size, reach)
+    groups: dict[int, Sequence[Move]] = {
+        FORMS: [*map(shorter, forms.old)],
+        SUMMARIES: [replaced(cover) for cover in reach.covers if cover.summary.id not in history.replaced],
+        PASSAGES: cited.by_value,
+    }
+    order = full_order(options.give_way_order)
+    at = order.index(TURNS)
+    first = [*cited.early, *history.early, *(move for name in order[:at] for move in groups[name])]
+    behind = [move for name in order[at + 1 :] for move in groups[name]]
+    last = [*behind, *map(shorter, forms.own), *cited.last, *history.last, *_unexplained(layered)]
+    first += history.oldest
+    if reach.covers or options.sections.history != SectionBounds():
+        return Ladder([*first, *last], gone, reach)
+    return Ladder(TurnByTurn(first, layered.history.turns, _movable(layered, reach.start), last), gone, reach)
+
+
+def _history_moves(layered: Layered, options: Options, size: Size, reach: Horizon) -> HistoryMoves:
+    """Return the moves of turns and summaries; without bounds and runs, those of single turns are made when asked."""
     beyond = _beyond_most(reach, size)
-    first += [Move("over_budget", (f"summary/{cover.summary.id}",)) for cover in beyond]
+    left = frozenset(cover.summary.id for cover in beyond)
+    head = [Move("over_budget", (f"summary/{cover.summary.id}",)) for cover in beyond]
+    bounds = options.sections.history
+    if bounds != SectionBounds():
+        found = bounded_moves(layered, reach, size, bounds, left)
+        return replace(found, oldest=[*head, *found.oldest])
     if reach.start > reach.gone_through:
-        first.append(Move("over_budget", (), through=reach.start))
-    left = {cover.summary.id for cover in beyond}
-    first += [  # older than every turn
+        head.append(Move("over_budget", (), through=reach.start))
+    head += [  # older than every turn
         Move("over_budget", (f"summary/{one.summary.id}",))
         for one in reach.borders
         if not one.stays and one.summary.id not in left
     ]
     covers = [cover for cover in reach.covers if not cover.stays and cover.summary.id not in left]
-    if reach.covers:
-        return Ladder([*first, *_oldest_first(layered, reach, covers), *last], gone, reach)
-    return Ladder(TurnByTurn(first, layered.history.turns, _movable(layered, reach.start), last), gone, reach)
+    return HistoryMoves(oldest=[*head, *(_oldest_first(layered, reach, covers) if reach.covers else ())])
 
 
 def _unexplained(layered: Layered) -> list[Move]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from planner.steps.form_book import Known
 
+BEYOND = 1 << 40
+"""Stands for items that are known not to fit; no sum with it is ever within a room."""
+
 
 @dataclass(frozen=True, slots=True)
 class TurnSize:

@@ -31,15 +31,13 @@ from planner.steps.frame_blocks import (
 )
 from planner.steps.ladder import RungKey, rung_key
 from planner.steps.measure import Measured, Measurer
-from planner.steps.size_store import SizeStore, TurnSize
+from planner.steps.size_store import BEYOND, SizeStore, TurnSize
 from planner.values.forms import Shown
 from planner.values.passage import Passage
 from planner.values.rung import Cover
 from planner.values.turn import Turn
 
 TOLERANCE_TOKENS = 8
-BEYOND = 1 << 40
-"""Stands for items that are known not to fit; no sum with it is ever within a room."""
 
 
 class Sizes:

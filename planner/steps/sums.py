@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from planner.steps.frame_blocks import NOTICE_KEY
 from planner.steps.ladder import outside
-from planner.steps.size_store import TurnSize
-from planner.steps.sizes import BEYOND, Sizes
+from planner.steps.size_store import BEYOND, TurnSize
+from planner.steps.sizes import Sizes
 from planner.values.constraint import Constraint
 from planner.values.forms import Form, FormStep
 from planner.values.passage import Passage
@@ -223,6 +223,8 @@ class _Mixed:
             self.own_saved_texts += alone
         else:
             node = self.runs[key]
+            if self.nodes.get(node.key) is not node:
+                return  # it left, or its summary came, before this step (giveWayOrder)
             self._count(node, -1)
             counts_by_texts = self.sizes.raises(next(turn for turn in node.turns if f"turn/{turn.id}" == key))
             node.tokens -= alone if counts_by_texts else saved

@@ -19,6 +19,7 @@ from planner.values.field_rules import (
     json_problem,
     text_problem,
 )
+from planner.values.give_way import order_problem
 from planner.values.request import (
     CONCESSIONS,
     UNICODE_CHANNELS,
@@ -245,6 +246,9 @@ def _check_options(options: Options) -> None:
         invalid("$.options.historyNotice", "is not one of the places")
     _check_unicode(options)
     _check_sections(options.sections)
+    problem = order_problem(options.give_way_order)
+    if problem:
+        invalid("$.options.giveWayOrder", problem)
     known = type(options.concessions) is tuple and all(name in CONCESSIONS for name in options.concessions)
     if not known or len(set(options.concessions)) != len(options.concessions):
         invalid("$.options.concessions", "expected names of concessions, each once")

@@ -16,6 +16,7 @@ from planner.values.field_rules import (
     is_whole,
     text_problem,
 )
+from planner.values.give_way import order_problem
 from planner.values.policy_file import PolicyFile
 
 _WHOLE_RULE = "expected a whole number, 0 or more"
@@ -42,9 +43,9 @@ def check_policy_file(policy: PolicyFile) -> None:
             value = getattr(getattr(policy.sections, section), end)
             if value is not None and not is_whole(value):
                 invalid(f"$.sections.{section}.{end}", _WHOLE_RULE)
-    order = policy.give_way_order
-    if len(set(order)) != len(order) or not set(order) <= {2, 3, 4, 5}:
-        invalid("$.giveWayOrder", "expected moves 2 to 5, each once")
+    problem = order_problem(policy.give_way_order)
+    if problem:
+        invalid("$.giveWayOrder", problem)
 
 
 def _check_texts(path: str, name: str, pairs: Iterable[tuple[str, str]]) -> None:

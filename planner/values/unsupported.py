@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from planner.values.account import wire_field
 from planner.values.reasons import RefusalSignal
-from planner.values.request import Options, PlanRequest, SectionBounds
+from planner.values.request import Options, PlanRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,11 @@ ROWS: tuple[Row, ...] = (
     Row(Options, "mode", "mode messages is not built yet", lambda mode: mode == "messages"),
     Row(Options, "max_fresh_tokens", _FRESH),
     Row(Options, "on_fresh_exceeded", _FRESH),
-    Row(Options, "give_way_order", "another order of giving way is not built yet"),
     Row(
         Options,
         "sections",
-        "bounds of the history and a minimum of summaries are not kept yet",
-        lambda sections: sections.history != SectionBounds() or sections.summary.min is not None,
+        "summaries have a maximum and no minimum",
+        lambda sections: sections.summary.min is not None,
     ),
     Row(Options, "tool_carrier", "tools travel in the template only"),
 )

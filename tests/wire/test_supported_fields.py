@@ -5,10 +5,12 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from planner.values.account import wire_field
 from planner.values.passage import Passage
 from planner.values.reasons import RefusalSignal
 from planner.values.request import (
@@ -33,9 +35,9 @@ BUILT = {
     "Tool": "id declaration",
     "OutputSchema": "id schema",
     "Previous": "plan_id first_kept_turn_id summary_ids ids generated_ids advice_fired",
-    "Options": "mode compact_at low_water sticky tail_turns allow_history_eviction sections history_notice"
-    " low_value_line source_share drop_duplicates passage_order stubs shrink_results concessions unicode_policy"
-    " unicode_channels",
+    "Options": "mode compact_at low_water sticky tail_turns allow_history_eviction give_way_order sections"
+    " history_notice low_value_line source_share drop_duplicates passage_order stubs shrink_results concessions"
+    " unicode_policy unicode_channels",
     "Sections": "history summary retrieval",
     "SectionBounds": "min max",
     "UnicodeChannels": "policy tools user assistant tool_result passage summary",
@@ -104,8 +106,7 @@ VALUES: dict[tuple[str, str], Any] = {
     ("Options", "mode"): "messages",
     ("Options", "max_fresh_tokens"): 0,
     ("Options", "on_fresh_exceeded"): "refuse",
-    ("Options", "give_way_order"): (3, 2),
-    ("Options", "sections"): Sections(history=SectionBounds(min=1)),
+    ("Options", "sections"): Sections(summary=SectionBounds(min=1)),
     ("Options", "tool_carrier"): "policy_text",
 }
 
@@ -142,10 +143,16 @@ def test_text_mode_is_built() -> None:
     check_supported(replace(BASE, options=Options(mode="text")))
 
 
-def test_bounds_of_the_history_are_not_built() -> None:
-    """Of the bounds of sections, the maximum of summaries and both of retrieval order moves; the others wait."""
-    built = Sections(summary=SectionBounds(max=5), retrieval=SectionBounds(1, 5))
-    check_supported(replace(BASE, options=Options(sections=built)))
-    for sections in (Sections(history=SectionBounds(max=5)), Sections(summary=SectionBounds(min=5))):
-        with pytest.raises(RefusalSignal, match="not_supported_yet"):
-            check_supported(replace(BASE, options=Options(sections=sections)))
+def test_summaries_have_no_minimum() -> None:
+    """Every other bound of a section orders moves."""
+    built = Sections(SectionBounds(1, 5), SectionBounds(max=5), SectionBounds(1, 5))
+    check_supported(replace(BASE, options=Options(sections=built, give_way_order=(4,))))
+    with pytest.raises(RefusalSignal, match="not_supported_yet"):
+        check_supported(replace(BASE, options=Options(sections=Sections(summary=SectionBounds(min=5)))))
+
+
+def test_the_page_names_every_field_that_is_refused() -> None:
+    """A reader of docs/cli.md knows what is not built, and why."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    section = page.split("## Fields of a request that are refused\n", 1)[1]
+    assert [] == [row.name for row in ROWS if wire_field(row.name) not in section]
