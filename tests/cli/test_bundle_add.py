@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundles.add.conftest import plain_copy
-from tests.cli.support import Done, planner
+from tests.cli.support import Done, imported_by, planner
 
 
 @pytest.fixture
@@ -66,6 +66,18 @@ def test_a_refusal_is_one_line(home: dict[str, str], arguments: list[str], line:
     assert (2, b"", 1) == (done.code, done.out, done.err.count("\n"))
     assert done.err.startswith(f"context plan rejected: {line}")
     assert [] == [row for row in planner("bundle", "list", "--json", env=home).json if not row["shipped"]]
+
+
+def test_adding_a_folder_imports_no_library_but_its_tokenizers(home: dict[str, str], tmp_path: Path) -> None:
+    """With a tokenizer.json neither transformers nor another format's library, nor the hub's, is loaded."""
+    model, absent = (
+        plain_copy(tmp_path / "model"),
+        "transformers torch huggingface_hub mistral_common sentencepiece numpy",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in home.items():
+            patch.setenv(name, value)
+        assert "0 []" == imported_by(["bundle", "add", str(model), "--json"], absent).splitlines()[-1]
 
 
 def test_two_bundles_are_compared_as_a_table_and_as_json(home: dict[str, str], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,14 @@ def test_another_context_under_the_same_id_is_other_content(add: Add, model: Pat
     add(model, id="mine", context=4_096)
     with pytest.raises(PlannerFault, match="bundle_exists"):
         add(model, id="mine", context=2_048)
+
+
+def test_of_several_at_once_one_adds_and_the_others_find_it_there(add: Add, own: Path, model: Path) -> None:
+    """Whoever comes second compares with what the first one placed."""
+    with ThreadPoolExecutor(4) as pool:
+        results = [one.placed for one in pool.map(lambda _: add(model, id="mine"), range(4))]
+    assert ["new", "same", "same", "same"] == sorted(results)
+    assert ["mine"] == left_over(own)
 
 
 def test_a_damaged_copy_is_not_said_to_be_there(add: Add, own: Path, model: Path) -> None:
