@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.encoding.template import TemplateFailure, render_plain, variables
+from planner.encoding.template import TemplateFailure, output_budget, render_plain, variables
+from planner.encoding.template_bounds import OutputBudgetExceeded
 from planner.runtimes.portability_causes import cause_of
 from planner.runtimes.portability_shapes import SHAPES, case
 from planner.runtimes.renderers import Rendered, Renderer
@@ -91,8 +93,11 @@ class _Pair:
     def here(self, one: Mapping[str, Any], switches: Mapping[str, Any]) -> Rendered:
         """Render as a plan would be; where the template raises, with the class of what it raised."""
         values = variables(one["messages"], one["tools"], switches, self.strings, self.engine.now)
+        size = len(json.dumps([one["messages"], one["tools"]]))
         try:
-            return Rendered(render_plain(self.source, values))
+            return Rendered(render_plain(self.source, values, output_budget(size)))
+        except OutputBudgetExceeded:
+            return Rendered(None, "Jinja2 raises a limit of output")
         except TemplateFailure as failure:
             return Rendered(None, f"Jinja2 raises {failure.kind}")
 

@@ -38,6 +38,12 @@ def test_each_loss_is_named(field: str) -> None:
     assert ((), (words.PARTS[field,],)) == (words.dropped(refused), words.raised(refused))
 
 
+def test_what_fares_alike_has_one_name() -> None:
+    """A role that is lost everywhere, and calls with their results, are one entry each."""
+    lost = replace(PLAIN, developer="dropped", late_developer="dropped", tool_call="raises", tool_result="raises")
+    assert (("developer text",), ("calls and results",)) == (words.dropped(lost), words.raised(lost))
+
+
 @given(st.fixed_dictionaries(dict.fromkeys(FIELDS, VERDICTS)))
 def test_no_loss_is_left_out_and_none_is_named_twice(verdicts: dict[str, str]) -> None:
     """Spelled out again, the names are exactly the fields of that verdict; richer calls may be left to plain ones."""

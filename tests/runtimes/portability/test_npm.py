@@ -86,6 +86,13 @@ def test_a_template_that_one_engine_cannot_parse_is_a_verdict(npm: NpmRenderer) 
     assert {"raises_there"} == {one.verdict for one in verdicts("{{ 'a' if 1 is eq(1) }}", npm).values()}
 
 
+def test_a_template_without_bound_is_stopped_here_too(npm: NpmRenderer) -> None:
+    """It ends as one that raises, whatever the other engine does with it."""
+    endless = "{% for a in range(9999) %}{% for m in messages %}{{ m.role * 99 }}{% endfor %}{% endfor %}"
+    found = verdicts(endless, npm)["question"]
+    assert (found.verdict, found.cause) in {("both_raise", ""), ("raises_here", "Jinja2 raises a limit of output")}
+
+
 def test_the_embedded_bundle_differs_on_numbers_alone(bundle: FolderBundle, npm: NpmRenderer) -> None:
     """What an activation asks, and the token where the ids part."""
     assert ("numbers",) == differs_on(bundle, npm)
@@ -112,9 +119,11 @@ def test_other_text_with_the_same_ids_is_alike(npm: NpmRenderer) -> None:
         def encode_parsed(self, text: str) -> list[int]:
             return [1]
 
-    source = "{% for m in messages %}{{ m.tool_calls | tojson }}{% endfor %}"
-    found = compare(source, STRINGS, [case(name, PLAIN) for name in SHAPES], npm, Deaf())  # type: ignore[arg-type]
-    assert "different" not in {one.verdict for one in found}
+    calls = "{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}"
+    source = "{% for m in messages %}" + calls + "{% endfor %}"
+    cases = [case(name, PLAIN) for name in SHAPES]
+    assert "different" in {one.verdict for one in compare(source, STRINGS, cases, npm)}
+    assert {"same"} == {one.verdict for one in compare(source, STRINGS, cases, npm, Deaf())}  # type: ignore[arg-type]
 
 
 def test_what_is_absent_has_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
