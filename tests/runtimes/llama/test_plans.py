@@ -15,9 +15,10 @@ from planner.planner import Planner
 from planner.runtimes import llama_cpp
 from planner.runtimes.llama_cpp import LlamaServer as Client
 from planner.runtimes.llama_cpp import check_room, differences, expected_cached
-from planner.values.plan import Plan
+from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault
 from tests.runtimes.llama.conftest import WINDOW
+from tests.support.deployed import Deployed
 from tests.support.growing_plans import growing_plans
 from tests.support.llama_server import NEEDS_LLAMA
 
@@ -79,16 +80,21 @@ def test_a_wrong_prediction_of_the_cache_is_found(
     assert [] != run_all(client, plans[:8])[0]
 
 
-def _plan_of(planning: Planner, length: int, window: int) -> Plan:
-    """Return a plan of exactly `length` ids with nothing kept back for answer or margin."""
-    text = "the " * length
-    for spare in range(40):
-        answer = planning.plan(
-            messages=[{"role": "user", "content": text[: 4 * (length - spare)].strip()}],
-            max_input_tokens=window, reserved_output_tokens=0, safety_margin_tokens=0,
-        )  # fmt: skip
+def _plan(planning: Planner, text: str) -> Plan | Refusal:
+    """Plan one question in the server's window, with nothing kept back for answer or margin."""
+    return planning.plan(
+        messages=[{"role": "user", "content": text}], max_input_tokens=WINDOW, reserved_output_tokens=0,
+        safety_margin_tokens=0,
+    )  # fmt: skip
+
+
+def _text_of(planning: Planner, length: int) -> str:
+    """Return a question whose plan has exactly `length` ids."""
+    for words in range(length, length - 40, -1):
+        text = ("the " * words).strip()
+        answer = _plan(planning, text)
         if isinstance(answer, Plan) and len(answer.ids) == length:
-            return answer
+            return text
     raise AssertionError(f"no text gives {length} ids")
 
 
@@ -96,15 +102,23 @@ def test_R41_at_the_edge_of_the_window_we_and_the_server_agree(client: Client, p
     """One less than the window is taken by both, the whole window by neither; margin and reserve are 0 by name."""
     limits = client.limits(0)
     assert (WINDOW, 1) == (limits.window_tokens, limits.slots)
-    below, full = (_plan_of(planning, length, WINDOW) for length in (WINDOW - 1, WINDOW))
-    check_room(limits, below.account.input_limit, len(below.ids))
-    served = client.run(below.ids, 1, slot=0)
+    # The same file as this runtime runs it, by its row in the table: refused when it is planned, not when it is run.
+    deployed = Planner(Deployed(planning.encoder().bundle, "llama.cpp", WINDOW))
+    below, full = (_text_of(planning, length) for length in (WINDOW - 1, WINDOW))
+    accepted = _plan(deployed, below)
+    assert isinstance(accepted, Plan)
+    check_room(limits, accepted.account.input_limit, len(accepted.ids))
+    served = client.run(accepted.ids, 1, slot=0)
     assert (WINDOW - 1, 1, True) == (served.prompt_tokens, served.answer_tokens, served.truncated)
-    assert () == differences(served, WINDOW - 1, below.max_output_tokens)
+    assert () == differences(served, WINDOW - 1, 1)
+    refused, unaware = _plan(deployed, full), _plan(planning, full)
+    assert isinstance(refused, Refusal)
+    assert ("context_policy_overflow", 1) == (refused.outcome, refused.tokens_missing)
+    assert isinstance(unaware, Plan)
     with pytest.raises(PlannerFault, match=f"runtime_mismatch: .*{WINDOW} tokens, the server takes at most"):
-        check_room(limits, full.account.input_limit, len(full.ids))
+        check_room(limits, unaware.account.input_limit, len(unaware.ids))
     with pytest.raises(PlannerFault, match=f"runtime_mismatch: the server refuses a prompt of {WINDOW} tokens"):
-        client.run(full.ids, 1, slot=0)
+        client.run(unaware.ids, 1, slot=0)
 
 
 def test_an_answer_that_fills_the_plan_is_whole(client: Client, planning: Planner) -> None:
@@ -122,7 +136,8 @@ def test_an_answer_that_fills_the_plan_is_whole(client: Client, planning: Planne
 
 def test_a_window_cut_off_before_the_planned_end_is_a_difference(client: Client, planning: Planner) -> None:
     """Ten tokens asked for where three fit: the server says 200 and truncated, we say which numbers differ."""
-    plan = _plan_of(planning, WINDOW - 3, WINDOW)
+    plan = _plan(planning, _text_of(planning, WINDOW - 3))
+    assert isinstance(plan, Plan)
     served = client.run(plan.ids, 10, slot=0)
     assert ("answer tokens before the window ended", 10, 3) == tuple(
         getattr(one, key) for one in differences(served, WINDOW - 3, 10) for key in ("what", "planned", "reported")

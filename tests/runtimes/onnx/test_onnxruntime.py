@@ -10,7 +10,7 @@ import json
 import os
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,14 @@ import pytest
 from planner.bundles.open import open_bundle
 from planner.planner import Planner
 from planner.runtimes.llama_cpp import expected_cached
-from planner.values.bundle import Bundle
 from planner.values.plan import Plan, Refusal
-from planner.values.runtime import Runtime
 from planner.values.runtime_rows import RUNTIMES
 from tests.bundles.gguf.texts import mixed_texts
-from tests.parity.outcomes import Unbounded
 from tests.support import conversations
+from tests.support.deployed import Deployed
 from tests.support.growing_plans import growing_plans
 from tests.support.onnx_model import NEEDS_ONNX, write_model
+from tests.support.reference import ReferenceBundle
 
 pytestmark = NEEDS_ONNX
 ROOT = Path(__file__).resolve().parents[3]
@@ -74,14 +73,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 @pytest.fixture(scope="module")
 def planning() -> Planner:
     """A planner of the reference bundle as this runtime runs it."""
-    return Planner(_deployed(open_bundle("reference"), CONTEXT))
-
-
-def _deployed(bundle: Bundle, context: int) -> Bundle:
-    runtime = Runtime(RUNTIMES["onnx-genai"], VERSION, context_tokens=context)
-    deployed = Unbounded(bundle)
-    deployed.manifest = replace(bundle.manifest, runtime=runtime, tiers=())
-    return deployed
+    return Planner(Deployed(open_bundle("reference"), "onnx-genai", CONTEXT))
 
 
 def test_the_wheel_is_the_one_that_is_spoken_of() -> None:
@@ -145,7 +137,7 @@ def _int32(ids: Sequence[int]) -> Any:
 def test_R41_at_the_edge_of_the_window_we_and_the_runtime_agree(toy: Toy) -> None:
     """One less than its max_length is taken and gives one token; as many are refused by us and at the first token."""
     window = 200
-    planner = Planner(_deployed(open_bundle("reference"), window))
+    planner = Planner(Deployed(open_bundle("reference"), "onnx-genai", window))
     accepted: dict[int, bool] = {}
     for words in range(window - 30, window + 5):
         answer = planner.plan(
@@ -257,6 +249,18 @@ def test_its_template_engine_writes_our_prompt_but_for_named_causes(sides: Any, 
         equal += cause is None
     assert [] == wrong
     assert CONVERSATIONS // 4 < equal
+
+
+def test_old_thoughts_stay_where_the_template_takes_them_out(sides: Any, bundle_dir: Path) -> None:
+    """An answer that holds its thoughts as text: Qwen3's template cuts them off, this engine's render keeps them."""
+    name, bundle, tokenizer = sides
+    messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\ntwo"},
+                {"role": "user", "content": "three"}]  # fmt: skip
+    shown = tokenizer.apply_chat_template(
+        json.dumps(messages), template_str=bundle.template_source, add_generation_prompt=True
+    )
+    published = ReferenceBundle(REFERENCE if name == "reference" else bundle_dir / TOKENIZERS[name][0])
+    assert (True, name != "qwen3") == ("hm" in shown, "hm" in published.render(messages))
 
 
 def test_it_never_adds_a_begin_token(sides: Any) -> None:
