@@ -62,9 +62,7 @@ def _run(capture: Capture, server: Upstream, *arguments: str | Path) -> Done:
     return here(capture, "run", *arguments, "--url", server.url)
 
 
-def test_R43_the_ids_of_the_plan_are_what_is_sent(
-    upstream: Upstream, request_file: Path, capsysbinary: Capture
-) -> None:
+def test_R43_plan_returns_exact_token_ids(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
     """A request, its plan written down, its receipt with the ids beside it: the same ids and the same room."""
     plan = _planned(capsysbinary, request_file)
     files = {name: request_file.with_name(name) for name in ("plan.json", "receipt.json", "ids.npy")}
@@ -80,9 +78,7 @@ def test_R43_the_ids_of_the_plan_are_what_is_sent(
         assert 1 == done.err.count("\n")
 
 
-def test_R41_implicit_sdk_wrapping_caught_after_the_call(
-    upstream: Upstream, request_file: Path, capsysbinary: Capture
-) -> None:
+def test_R41_implicit_sdk_wrapping_caught(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
     """A server that put one token before the prompt, or lost one, is found: both numbers, one line, exit 2."""
     plan = _planned(capsysbinary, request_file)
     total = len(plan["ids"])
@@ -114,7 +110,7 @@ def test_a_difference_blocks_the_bundle_until_it_is_measured_again(
     assert 0 == _run(capsysbinary, upstream, request_file).code
 
 
-def test_R41_declared_wrapping_is_expected(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
+def test_declared_wrapping_is_expected(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
     """Three tokens that the bundle says its runtime adds: reported with them is as planned, without them is not."""
     plan = _planned(capsysbinary, request_file)
     for account in (plan["account"], plan["receipt"]["account"]):

@@ -22,7 +22,7 @@ SLOTS = [{"id": 0, "n_ctx": 512}, {"id": 1, "n_ctx": 256}]
 
 def stream(*events: object, tail: bytes = b"data: [DONE]\n\n") -> bytes:
     """Return server-sent events."""
-    return b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in events) + tail
+    return b"".join(b"data: " + json.dumps(one, ensure_ascii=False).encode() + b"\n\n" for one in events) + tail
 
 
 def piece(text: str) -> dict[str, Any]:
@@ -32,11 +32,11 @@ def piece(text: str) -> dict[str, Any]:
 
 def test_an_answer_is_heard_piece_by_piece(upstream: Upstream) -> None:
     """Exact ids go out, pieces come in, and the end brings the figures."""
-    upstream.answers["/completion"] = (200, stream(piece("one "), piece("two\x00"), END))
+    upstream.answers["/completion"] = (200, stream(piece("one "), piece("two\x00\uffff"), END))
     heard: list[str] = []
     served = LlamaServer(upstream.url).run([1, 2, 3, 4, 5], 7, heard=heard.append, slot=1)
-    assert ["one ", "two\x00"] == heard
-    assert ("one two\x00", None, "stop", False) == (served.text, served.ids, served.finish, served.truncated)
+    assert ["one ", "two\x00\uffff"] == heard
+    assert ("one two\x00\uffff", None, "stop", False) == (served.text, served.ids, served.finish, served.truncated)
     assert (5, 3, 2, 0) == (served.prompt_tokens, served.cached_tokens, served.answer_tokens, served.slot)
     path, body = upstream.asked[0]
     assert ("/completion", [1, 2, 3, 4, 5], 7, 1, True) == (

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ def plans(planning: Planner, seed: int) -> list[Plan]:
     return growing_plans(planning, seed, PLANS, WINDOW)
 
 
-def test_R43_the_server_reads_and_caches_what_the_plans_say(client: Client, plans: list[Plan]) -> None:
+def test_R43_plan_returns_exact_token_ids(client: Client, plans: list[Plan]) -> None:
     """Prompt tokens as planned, cached tokens as predicted, nothing cut; for every plan, one after another."""
     faults, cached = run_all(client, plans)
     assert [] == faults
@@ -60,6 +61,20 @@ def test_R43_the_server_reads_and_caches_what_the_plans_say(client: Client, plan
     # Neither an empty cache nor plans that leave nothing out would prove much.
     assert PLANS // 3 < sum(one > 100 for one in cached)
     assert PLANS // 20 < sum(bool(plan.removed) for plan in plans)
+
+
+def test_a_slot_goes_on_from_all_of_an_answer_but_its_last_token(client: Client, plans: list[Plan], seed: int) -> None:
+    """What was generated is cached as well: prompts that take up the answer, whole or in part, or leave it."""
+    draw, reached = random.Random(seed), set()
+    for plan in plans[::6]:
+        served = client.run(plan.ids, ANSWER_TOKENS, slot=0)
+        answer = list(served.ids or ())
+        taken = draw.randint(0, len(answer))
+        following = [*plan.ids, *answer[:taken], 5, *draw.choices(range(100, 4_000), k=8)]
+        expected = expected_cached(plan.ids, answer, following)
+        assert expected == client.run(following, 1, slot=0).cached_tokens
+        reached.add(expected - len(plan.ids))
+    assert set(range(ANSWER_TOKENS)) <= reached
 
 
 @pytest.mark.parametrize("place", [0, 40, -1])
@@ -98,7 +113,7 @@ def _text_of(planning: Planner, length: int) -> str:
     raise AssertionError(f"no text gives {length} ids")
 
 
-def test_R41_at_the_edge_of_the_window_we_and_the_server_agree(client: Client, planning: Planner) -> None:
+def test_at_the_edge_of_the_window_we_and_the_server_agree(client: Client, planning: Planner) -> None:
     """One less than the window is taken by both, the whole window by neither; margin and reserve are 0 by name."""
     limits = client.limits(0)
     assert (WINDOW, 1) == (limits.window_tokens, limits.slots)

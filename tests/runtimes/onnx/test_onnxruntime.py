@@ -82,7 +82,7 @@ def test_the_wheel_is_the_one_that_is_spoken_of() -> None:
     assert (VERSION,) == RUNTIMES["onnx-genai"].versions
 
 
-def test_R43_the_model_is_given_the_ids_of_the_plan(toy: Toy, planning: Planner, seed: int) -> None:
+def test_R43_plan_returns_exact_token_ids(toy: Toy, planning: Planner, seed: int) -> None:
     """Read back from the graph's own cache, for plans of growing and of cut conversations."""
     plans = growing_plans(planning, seed, PLANS, CONTEXT)
     for plan in plans:
@@ -134,7 +134,7 @@ def _int32(ids: Sequence[int]) -> Any:
     return np.array(ids, dtype=np.int32)
 
 
-def test_R41_at_the_edge_of_the_window_we_and_the_runtime_agree(toy: Toy) -> None:
+def test_at_the_edge_of_the_window_we_and_the_runtime_agree(toy: Toy) -> None:
     """One less than its max_length is taken and gives one token; as many are refused by us and at the first token."""
     window = 200
     planner = Planner(Deployed(open_bundle("reference"), "onnx-genai", window))
