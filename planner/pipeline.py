@@ -33,6 +33,7 @@ from planner.steps.window import Resolved, resolve_window
 from planner.values.app_version import check_app_version
 from planner.values.check import check_frame, check_question
 from planner.values.digest import FieldDigests, request_digest
+from planner.values.part_cost import PartCost
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
 from planner.values.prompt import Counters
@@ -178,10 +179,19 @@ def _twins(job: Job, layered: Layered, whole: Sequence[Passage]) -> frozenset[st
 def _measurer(job: Job, layered: Layered, counters: Counters) -> Measurer:
     allowed = {*job.request.options.concessions, *job.encoder.bundle.manifest.concessions}
     framing = Framing(
-        job.encoder.bundle.profile, frozenset(allowed), own, strips=stripped_channels(job.request.options)
+        job.encoder.bundle.profile,
+        frozenset(allowed),
+        own,
+        strips=stripped_channels(job.request.options),
+        costs=_costs(job.encoder),
     )
     stores = (job.stores.framed, job.stores.carried, job.stores.frozen)
     return make_measurer(job.encoder, layered, framing, job.request, counters, stores)
+
+
+def _costs(encoder: Encoder) -> dict[str, PartCost]:
+    """Return the cost functions of the bundle, none where a prompt is parsed whole: content could then forge one."""
+    return {} if encoder.whole else {cost.type: cost for cost in encoder.bundle.manifest.parts}
 
 
 def _refuse_unknown_options(request: PlanRequest, known: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from planner.values.check_frame import check_declaration
 from planner.values.field_rules import (
@@ -38,6 +38,7 @@ _KEYS = {
     "assistant": frozenset({"role", "content", "tool_calls", *_REASONING}),
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
 }
+_MEDIA: dict[str, Literal["image", "audio"]] = {"image_url": "image", "input_audio": "audio"}
 _EMPTY_KEYS = frozenset({"name", "refusal", "audio", "function_call", "annotations", "tool_calls", *_REASONING})
 """Client libraries write these with null or an empty list for nothing; with a value they are refused."""
 
@@ -53,7 +54,8 @@ def request_from_chat(
 ) -> PlanRequest:
     """Return the request that plans this chat.
 
-    messages  OpenAI chat messages: content is a string, null, or a list of text parts.
+    messages  OpenAI chat messages: content is a string, null, or a list of text parts; in a user message
+              also of `image_url` and `input_audio`, whose data is left out and whose size is then unknown.
     tools     OpenAI tool declarations; a tool's id is its function's name.
     max_tokens, max_completion_tokens  either is the reserve for the answer, in tokens.
     fields    further fields of PlanRequest, such as `max_input_tokens` or `options`; `request` may hold
@@ -189,7 +191,7 @@ def _message(message: Mapping[str, Any], path: str, message_id: str) -> Message:
         if not is_id(call_id):
             invalid(f"{path}.tool_call_id", ID_RULE)
         return Message(role, message_id, tool_result=ToolResult(call_id, _result_text(content, f"{path}.content")))
-    text, parts = _content(content, f"{path}.content")
+    text, parts = _content(content, f"{path}.content", role)
     if role != "assistant":
         return Message(role, message_id, text=text, parts=parts)
     return Message(
@@ -202,13 +204,18 @@ def _message(message: Mapping[str, Any], path: str, message_id: str) -> Message:
     )
 
 
-def _content(content: Any, path: str) -> tuple[str | None, tuple[Part, ...]]:
+def _content(content: Any, path: str, role: str = "") -> tuple[str | None, tuple[Part, ...]]:
     if content is None:
         return None, ()
     if not isinstance(content, list | tuple):
         return _text(content, path), ()
     parts = []
     for index, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if type(kind) is str and kind in _MEDIA and part.keys() == {"type", kind} and role == "user":
+            # Pixels and samples are not read, so its size is unknown: a bundle with a flat cost can plan it.
+            parts.append(Part(_MEDIA[kind], id=f"part{index + 1}"))
+            continue
         if not isinstance(part, Mapping) or part.get("type") != "text" or part.keys() != {"type", "text"}:
             invalid(f"{path}[{index}]", "expected a part with type text and its text, nothing else")
         parts.append(Part("text", _text(part["text"], f"{path}[{index}].text")))
@@ -217,7 +224,7 @@ def _content(content: Any, path: str) -> tuple[str | None, tuple[Part, ...]]:
 
 def _plain_text(content: Any, path: str) -> str:
     text, parts = _content(content, path)
-    return "".join(part.text for part in parts) if parts else text or ""
+    return "".join([part.text or "" for part in parts]) if parts else text or ""
 
 
 def _result_text(content: Any, path: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from planner.bundles.part_costs import part_cost_to_json
 from planner.values.bundle import Adapter, Manifest
 
 
@@ -35,7 +36,10 @@ def bundle_digest(manifest: Manifest) -> str:
     The base model is in it where it is stated: two models of one tokenizer share ids, and nothing that a runtime
     computed from them (R42, R172). The id, context, tiers, reserves, licence and warnings are left out.
     """
-    stated = {} if manifest.base_model is None else {"baseModel": manifest.base_model}
+    stated: dict[str, Any] = {} if manifest.base_model is None else {"baseModel": manifest.base_model}
+    # Left out where there are none, so that the identity of a bundle of text alone is what it always was.
+    if manifest.parts:
+        stated["parts"] = [part_cost_to_json(cost) for cost in manifest.parts]
     return sha256_hex(
         canonical_json(
             {

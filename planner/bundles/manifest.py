@@ -24,6 +24,7 @@ from planner.bundles.fields import (
 )
 from planner.bundles.files import MAX_TOKENIZER_BYTES, check_name
 from planner.bundles.geometry import geometry_from_json, geometry_to_json
+from planner.bundles.part_costs import check_part_costs, part_cost_from_json, part_cost_to_json
 from planner.bundles.provenance import (
     Provenance,
     combined,
@@ -128,6 +129,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         origin=None if origin is None else f"{origin.distribution}=={origin.version}",
         licence=top.take("licence", read_text, None),
         kv=top.take("kv", geometry_from_json, None),
+        parts=tuple(top.take("parts", lambda rows, at: read_list(rows, at, part_cost_from_json), [])),
         warnings=tuple(top.take("notes", lambda rows, at: read_list(rows, at, read_text), [])),
     )
     top.close()
@@ -182,6 +184,8 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
         value["kv"] = geometry_to_json(manifest.kv)
     if parsed.provenance is not None:
         value["provenance"] = dump_provenance(parsed.provenance)
+    if manifest.parts:
+        value["parts"] = [part_cost_to_json(cost) for cost in manifest.parts]
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
@@ -279,6 +283,7 @@ def _check_unique(manifest: Manifest) -> None:
     ):
         if len(set(values)) != len(values):
             raise invalid(f"$.{field}", "holds one twice")
+    check_part_costs(manifest.parts, {token.text for token in manifest.control_tokens}, "$.parts")
     if manifest.context_tokens is not None:
         beyond = [tier for tier in manifest.tiers if tier.max_input_tokens > manifest.context_tokens]
         if beyond:

@@ -179,11 +179,17 @@ class _Assembler:
             if not count:
                 return
 
-    def control(self, token: ControlToken) -> None:
-        self.out.ids.append(token.id)
-        self.out.control_ids += 1
+    def control(self, token: ControlToken, owner: Leaf | None) -> None:
+        out = self.out
+        if owner is not None:
+            if owner.item not in out.starts:
+                out.starts[owner.item], out.labels[owner.item] = len(out.ids), owner
+                out.charges[owner.item], out.clean_starts[owner.item] = 0, True
+            out.charges[owner.item] += 1
+        out.ids.append(token.id)
+        out.control_ids += 1
         if self.keep_spans:
-            self.out.spans.append(("framing", 1))
+            out.spans.append((owner.item if owner is not None else "framing", 1))
         self.swallow = token.rstrip
 
 
@@ -236,10 +242,13 @@ def _copied(out: Assembled) -> Assembled:
 
 
 def _take(work: _Assembler, text: str, spans: Sequence[Span], at: int) -> int:
-    """Go through spans that begin at character `at`; return where they end."""
+    """Go through spans that begin at character `at`; return where they end.
+
+    Control tokens are looked for in what the template wrote and in placeholders of ours, never in content.
+    """
     guards = work.guards
     for owner, length in spans:
-        if owner is not None:
+        if owner is not None and owner.kind != "media":
             work.add(owner, length)
             at += length
             continue
@@ -247,12 +256,12 @@ def _take(work: _Assembler, text: str, spans: Sequence[Span], at: int) -> int:
         cursor = 0
         for hit in guards.find(stretch):
             if hit.start > cursor:
-                work.add(None, hit.start - cursor)
+                work.add(owner, hit.start - cursor)
             work.flush(text, at + hit.start, hit.token.lstrip)
-            work.control(hit.token)
+            work.control(hit.token, owner)
             work.begin = at + hit.stop
             cursor = hit.stop
         if length > cursor:
-            work.add(None, length - cursor)
+            work.add(owner, length - cursor)
         at += length
     return at

@@ -17,7 +17,7 @@ def touched_by_content(rendered: Rendered, guards: Guards) -> str | None:
     for owner, length in rendered.spans:
         while position < len(hits) and hits[position].stop <= at:
             position += 1
-        if owner is not None and position < len(hits) and hits[position].start < at + length:
+        if owner is not None and owner.kind != "media" and position < len(hits) and hits[position].start < at + length:
             return owner.item
         at += length
     return None

@@ -102,7 +102,7 @@ class Encoder:
         found: list[int] = []
         at = 0
         for owner, length in rendered.spans:
-            if owner is None:
+            if owner is None or owner.kind == "media":
                 found += [hit.token.id for hit in self.guards.find(rendered.text[at : at + length])]
             at += length
         return found

@@ -48,7 +48,7 @@ def inert_wrap(profile: TemplateProfile) -> Callable[[Leaf], str]:
     def wrap(leaf: Leaf) -> str:
         nonlocal seen
         seen += 1
-        if leaf.kind == "glue" or (leaf.kind == "tools" and leaf.text in _JSON_TYPES):
+        if leaf.kind in ("glue", "media") or (leaf.kind == "tools" and leaf.text in _JSON_TYPES):
             return own(leaf)
         role = "reasoning" if leaf.kind == "reasoning" else leaf.role
         twin = Leaf(

@@ -15,7 +15,7 @@ def message_body(message: Message) -> str:
     if message.text is not None:
         body["text"] = message.text
     if message.parts:
-        body["parts"] = [{"type": part.type, "text": part.text} for part in message.parts]
+        body["parts"] = [_part_body(part) for part in message.parts]
     if message.tool_calls:
         body["toolCalls"] = [
             {"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
@@ -63,7 +63,7 @@ def message_from(
             role=role,
             id=message_id,
             text=stored.get("text"),
-            parts=tuple(Part(part["type"], part["text"]) for part in stored.get("parts", ())),
+            parts=tuple(map(_part_from, stored.get("parts", ()))),
             tool_calls=tuple(
                 ToolCall(call["id"], call["name"], call["arguments"]) for call in stored.get("toolCalls", ())
             ),
@@ -79,6 +79,21 @@ def message_from(
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         corrupt(f"body of the message with sequence {sequence}")
+
+
+_PART_FIELDS = {"text": "text", "id": "id", "width_px": "widthPx", "height_px": "heightPx",
+                "duration_ms": "durationMs"}  # fmt: skip
+
+
+def _part_body(part: Part) -> dict[str, Any]:
+    held = ((wire, getattr(part, name)) for name, wire in _PART_FIELDS.items())
+    return {"type": part.type, **{wire: value for wire, value in held if value is not None}}
+
+
+def _part_from(stored: dict[str, Any]) -> Part:
+    if stored["type"] == "text":
+        return Part("text", stored["text"])
+    return Part(stored["type"], **{name: stored.get(wire) for name, wire in _PART_FIELDS.items()})
 
 
 def _result(stored: dict[str, Any]) -> ToolResult:

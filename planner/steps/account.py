@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.encoding.assemble import Assembled
 from planner.values.account import Account
+from planner.values.receipt import PartUse
 from planner.values.request import PlanRequest
 from planner.values.window import Window
 
@@ -24,8 +27,10 @@ _FIELD_OF_WHICH = {
 }
 
 
-def account(assembled: Assembled, request: PlanRequest, window: Window) -> Account:
+def account(assembled: Assembled, request: PlanRequest, window: Window, parts: Sequence[PartUse] = ()) -> Account:
     """Return the account of a prompt; whatever no item owns alone is framing.
+
+    parts  parts of the prompt that are no text, whose placeholders count as tokens of their messages
 
     The six input lines add up to the number of ids by construction.
     """
@@ -48,6 +53,7 @@ def account(assembled: Assembled, request: PlanRequest, window: Window) -> Accou
         runtime_overhead_tokens=window.overhead,
         runtime_kept_tokens=window.kept,
         input_limit=window.total,
+        part_tokens=sum(part.tokens for part in parts),
         headroom_tokens=max(0, window.budget - total),
         items=dict(assembled.charges),
     )

@@ -14,6 +14,7 @@ from planner.steps.fit import Fitted
 from planner.steps.hidden import Found, found_in_blocks, judge_hidden
 from planner.steps.measure import Measured, Measurer
 from planner.steps.overflow import overflow
+from planner.steps.parts import parts_used
 from planner.steps.prefix import prefix
 from planner.steps.removed import Removed, removed
 from planner.steps.seal import Sealing, carriers, file_items, forms_used, kept_ids, plan_receipt, refusal_receipt
@@ -83,8 +84,8 @@ def overflowed(sealing: Sealing, measurer: Measurer, last: Measured, resolved: R
 def accepted(answering: Answering, counters: Counters) -> Plan:
     """Return the plan of the rung that was found.
 
-    Refuses what its measuring said the template cannot carry, attribution_lost, and in text mode
-    control_text_in_field.
+    Refuses what its measuring said the template cannot carry, attribution_lost, unmeasured_part, and in text
+    mode control_text_in_field.
     """
     sealing, layered, fitted = answering.sealing, answering.layered, answering.fitted
     resolved = answering.resolved
@@ -103,13 +104,16 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         obeyed = touched_by_content(encoding.rendered, answering.guards)
     if obeyed is not None:
         raise RefusalSignal("control_text_in_field", obeyed)
-    figures = account(assembled, request, resolved.window)
+    parts = parts_used(framed.turns, assembled.ids, answering.guards.by_text)
+    figures = account(assembled, request, resolved.window, parts)
     kept = kept_ids(layered, fitted, framed)
     gone = removed(layered, answering.steps, fitted)
     found = [*framed.hidden, *found_in_blocks(layered, measured.selection)]
     found += [one for one in answering.stripped if one.item in kept and one.form == _form_of(one.item, measured)]
     hidden, hidden_flags = judge_hidden(found, request.options)
     extra = {"kept": kept, "removed": gone.removals, **_extra(answering, encoding, gone)}
+    if parts:
+        extra |= {"parts": parts, "count_source": "declared"}
     extra |= {"hidden_characters": hidden, "flags": [*extra["flags"], *hidden_flags]}
     receipt = plan_receipt(sealing, figures, framed, assembled, extra)
     return Plan(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.steps.frame_calls import arguments_for, call_alias, parsed_json, without_reasoning
+from planner.steps.frame_parts import FramedPart, framed_parts
 from planner.steps.framing import Framing
 from planner.steps.hidden import Found, Look
 from planner.steps.layer import turn_kind
@@ -45,6 +46,7 @@ class FramedTurn:
     parsed: bool = False
     hidden: tuple[Found, ...] = ()
     shown: Shown = ()
+    media: tuple[FramedPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class _TurnFramer:
         self.used: dict[str, list[str]] = {}
         self.aliases: dict[str, str] = {}
         self.flags: set[str] = set()
+        self.media: list[FramedPart] = []
         self.answer_goes_on = False
         self.look = Look(framing.strips)
 
@@ -107,6 +110,7 @@ class _TurnFramer:
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
             bool(messages) and messages[0].role == "user", self.spells_parsed_string(), self.look.found(),
+            media=tuple(self.media),
         )  # fmt: skip
 
     def spells_parsed_string(self) -> bool:
@@ -169,8 +173,26 @@ class _TurnFramer:
     def text_message(self, message: Message, kind: LeafKind) -> dict[str, Any]:
         return {
             "role": message.role,
-            "content": self.content(self.owned(self.leaf(message, kind, message.words()))),
+            "content": self.content(self.words(message, kind)),
         }
+
+    def words(self, message: Message, kind: LeafKind) -> str:
+        if not message.has_media:
+            return self.owned(self.leaf(message, kind, message.words()))
+        out = ""
+        for framed, text in framed_parts(self.turn.id, message, self.framing.costs):
+            out = out + (
+                self.owned(self.leaf(message, kind, text)) if framed is None else self.media_text(message, framed, text)
+            )
+        return out
+
+    def media_text(self, message: Message, part: FramedPart, text: str) -> str:
+        self.media.append(part)
+        if not text:
+            return ""
+        leaf = replace(self.leaf(message, "user_text", text), kind="media")
+        self.leaves.append(leaf)
+        return self.framing.wrap(leaf)
 
     def assistant(self, message: Message, calls: tuple[ToolCall, ...], text: str) -> dict[str, Any]:
         out: dict[str, Any] = {"role": "assistant"}

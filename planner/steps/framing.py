@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from planner.values.part_cost import PartCost
 from planner.values.profile import TemplateProfile
 from planner.values.prompt import Leaf
 
@@ -16,6 +17,7 @@ Wrap = Callable[[Leaf], str]
 class Framing:
     """How to frame: the measured profile, the concessions in force, and how leaves become strings.
 
+    `costs` has the cost function of each type of part that is no text.
     `by_message` names each message an item of its own, to measure it: then every message has its place as its id.
     """
 
@@ -25,6 +27,7 @@ class Framing:
     drop_unsupported: bool = False
     strips: frozenset[str] = frozenset()
     by_message: bool = False
+    costs: Mapping[str, PartCost] = field(default_factory=dict)
 
     def applies(self, concession: str) -> bool:
         """Tell whether a concession is allowed and the template needs it."""
@@ -42,4 +45,7 @@ class Framing:
 def carried_framing(framing: Framing) -> Framing:
     """Return the framing with every concession, for measuring what a template cannot carry (design.md §2)."""
     everything = frozenset({"serialise_parallel_calls", "omit_text_beside_call", "join_same_role"})
-    return Framing(framing.profile, everything, framing.wrap, drop_unsupported=True, strips=framing.strips)
+    return Framing(
+        framing.profile, everything, framing.wrap, drop_unsupported=True, strips=framing.strips,
+        costs=framing.costs,
+    )  # fmt: skip

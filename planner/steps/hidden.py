@@ -142,7 +142,7 @@ def strip_frame(request: PlanRequest, history: History) -> Stripped:
     if not strips:
         return Stripped(request, history)
     first = next((one for one in history.open_turn.messages if one.role == "user" and one.accepted), None)
-    if "user" in strips and first is not None and not strip_hidden(first.words()):
+    if "user" in strips and first is not None and not (strip_hidden(first.words()) or first.has_media):
         raise RefusalSignal("hidden_characters", f"turn {history.open_turn.id}: the question is nothing else")
     strip = _Strip(strips)
     asked = request.request

@@ -37,6 +37,7 @@ class Account:
     open_turn_tokens: int = 0
     notice_tokens: int = 0
     conflict_tokens: int = 0
+    part_tokens: int = 0
     reasoning_reserve_tokens: int = 0
     safety_margin_tokens: int = 0
     runtime_overhead_tokens: int = 0

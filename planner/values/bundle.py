@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from planner.values.part_cost import PartCost
 from planner.values.profile import TemplateProfile
 from planner.values.runtime import Runtime
 
@@ -75,7 +76,8 @@ class Manifest:
     `context_tokens` is None where the files state nothing usable; then the request's limit counts and
     the receipt says `context_unverified`. `variables` are the strings the template reads, such as
     `bos_token`. `runtime` None deducts nothing from the window. `rewrites` are the normalisations of a
-    certified template, handed on to its profile. `kv` are figures for device arithmetic; they change no id.
+    certified template, handed on to its profile. `kv` are figures for device arithmetic; they change no id. `parts`
+    say what an image or a sound costs; without an entry such a part is refused.
     `app_versions` bound an activated template's use; `template_fallback` says why the built-in one stands in (R177).
     """
 
@@ -103,6 +105,7 @@ class Manifest:
     origin: str | None = None
     licence: str | None = None
     kv: KvGeometry | None = None
+    parts: tuple[PartCost, ...] = ()
     app_versions: tuple[str | None, str | None] = (None, None)
     template_fallback: str | None = None
     warnings: tuple[str, ...] = ()

@@ -85,7 +85,7 @@ def _check_continues(turn: Turn, path: str) -> None:
     opening = next(message.role for message in turn.messages if message.role not in ("system", "developer"))
     if opening != "user":
         invalid(path, "the open turn does not begin with its user message")
-    if users[0].words() == "":
+    if users[0].words() == "" and not users[0].has_media:
         invalid(path, "the open turn's user message is empty")
     last = next((message for message in reversed(turn.messages) if message.accepted), None)
     if last is not None and last.role == "assistant" and not last.tool_calls:

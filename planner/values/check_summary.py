@@ -85,9 +85,10 @@ def may_be_covered(turn: Turn, constraints: Iterable[Constraint]) -> bool:
     """Tell whether a turn may be summarised: completed, and nothing in it that only a raw message can carry.
 
     That is a protected message (X2), a live constraint without a text, a message that names a constraint which
-    another turn marks, and a role beside user, assistant and tool (R6): a summary would demote it to data.
+    another turn marks, a role beside user, assistant and tool (R6): a summary would demote it to data, and an
+    image or sound, which the summariser would not see.
     """
-    if turn.state != "completed" or turn.pinned:
+    if turn.state != "completed" or turn.pinned or turn.has_media:
         return False
     if any(mark.text is None for mark in live_marks(turn, constraints)):
         return False

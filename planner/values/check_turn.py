@@ -25,6 +25,7 @@ _ROLES = get_args(Role)
 _STATES = get_args(TurnState)
 _REASONS = (None, *get_args(ProtectionReason))
 _MATERIALS = (None, *get_args(Material))
+_PARTS = {"text": frozenset(), "image": frozenset({"widthPx", "heightPx"}), "audio": frozenset({"durationMs"})}
 _STATUSES = ("pending", "blocked", "done")
 
 
@@ -129,14 +130,37 @@ def _check_content(message: Message, path: str) -> None:
     problem = text_problem(message.text) if message.text is not None else None
     if problem:
         invalid(f"{path}.text", problem)
-    for index, part in enumerate(message.parts):
-        if type(part) is not Part or part.type != "text":
-            invalid(f"{path}.parts[{index}].type", "only text is planned")
-        problem = text_problem(part.text)
-        if problem:
-            invalid(f"{path}.parts[{index}].text", problem)
+    _check_parts(message, path)
     for index, call in enumerate(message.tool_calls):
         _check_call(call, f"{path}.toolCalls[{index}]")
+
+
+def _check_parts(message: Message, path: str) -> None:
+    own_ids: set[str] = set()
+    for index, part in enumerate(message.parts):
+        where = f"{path}.parts[{index}]"
+        if type(part) is not Part or part.type not in tuple(_PARTS):
+            invalid(f"{where}.type", "is not one of the types of a part")
+        sizes = {"widthPx": part.width_px, "heightPx": part.height_px, "durationMs": part.duration_ms}
+        given = {name for name, size in sizes.items() if size is not None}
+        for name in sorted(given - _PARTS[part.type]):
+            invalid(f"{where}.{name}", "belongs to another type of part")
+        for name in sorted(given):
+            if not is_whole(sizes[name], 1):
+                invalid(f"{where}.{name}", "expected a whole number, 1 or more")
+        if len(given) == 1 and part.type == "image":
+            invalid(where, "an image has both widthPx and heightPx, or neither")
+        if part.type == "text":
+            problem = text_problem(part.text) or (None if part.id is None else "has no id of its own")
+        else:
+            problem = None if part.text is None else "only a text part has one"
+            if not is_id(part.id) or part.id in own_ids:
+                invalid(f"{where}.id", ID_RULE if not is_id(part.id) else "is used by another part")
+            if message.role != "user":
+                invalid(f"{where}.type", "only a user message holds it")
+            own_ids.add(str(part.id))
+        if problem:
+            invalid(f"{where}.text", problem)
 
 
 def _check_result(result: ToolResult, path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 Section = Literal["policy", "tool", "request", "history", "retrieval"]
 LeafKind = Literal[
     "policy", "tools", "call", "result", "user_text", "assistant_text", "reasoning", "system_text",
-    "summary", "passage", "glue",
+    "summary", "passage", "glue", "media",
 ]  # fmt: skip
 
 
@@ -19,6 +19,7 @@ class Leaf:
 
     `item` is the `kind/id` the account charges, `of_which` the bracketed line it also counts for,
     `message` the message id for diagnostics, `path` the JSON path inside a tool or argument,
+    `kind` media marks placeholders that we wrote ourselves: their control tokens are obeyed.
     `required` whether its text must be found in the prompt (design.md §4.1).
     """
 

@@ -97,6 +97,20 @@ class FormUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PartUse:
+    """A part of the prompt that is no text: where it stands, and the placeholders it costs by declaration.
+
+    turn_id, message_id  as the request names them; `part_id` is unique in its message.
+    """
+
+    turn_id: str
+    message_id: str
+    part_id: str
+    type: Literal["image", "audio"]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Ids, numbers, reasons and digests of one call; the same for a plan and a refusal. Never text."""
 
@@ -131,6 +145,7 @@ class Receipt:
     summaries: tuple[SummaryUse, ...] = ()
     history_reduced: HistoryReduced | None = None
     forms: tuple[FormUse, ...] = ()
+    parts: tuple[PartUse, ...] = ()
     concessions: tuple[ConcessionUse, ...] = ()
     aliased_call_ids: int = 0
     neutralised: int = 0
@@ -143,5 +158,5 @@ class Receipt:
     cache_key: str | None = None
     front_tokens: int | None = None
     fresh_tokens: int | None = None
-    count_source: Literal["exact", "counted_by_runtime", "upper_bound"] = "exact"
+    count_source: Literal["exact", "declared", "counted_by_runtime", "upper_bound"] = "exact"
     item_digests: Mapping[str, str] = field(default_factory=dict)

@@ -49,10 +49,18 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a message's content; only text is planned, other media types are refused."""
+    """One piece of a message's content: words, or an image or sound of a stated size, whose data is never read.
 
-    type: Literal["text"]
-    text: str = field(repr=False)
+    A part that is no text has an id and no text; it is planned where the bundle declares what its type costs.
+    `width_px`, `height_px` and `duration_ms` are those of what the model's processor gets.
+    """
+
+    type: Literal["text", "image", "audio"]
+    text: str | None = field(default=None, repr=False)
+    id: str | None = None
+    width_px: int | None = None
+    height_px: int | None = None
+    duration_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +93,13 @@ class Message:
         if self.tool_result is not None:
             return self.tool_result.text
         if self.parts:
-            return "".join(part.text for part in self.parts)
+            return "".join([part.text or "" for part in self.parts])
         return self.text or ""
+
+    @property
+    def has_media(self) -> bool:
+        """True where a part of it is no text."""
+        return any(part.type != "text" for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,11 @@ class Turn:
         """Return the sequence of a message by its place: its own, else the turn's plus the place."""
         own = self.messages[index].sequence
         return self.sequence + index if own is None else own
+
+    @property
+    def has_media(self) -> bool:
+        """True when a message holds a part that is no text."""
+        return any(message.parts and message.has_media for message in self.messages)
 
     @property
     def pinned(self) -> bool:

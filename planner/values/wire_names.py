@@ -20,6 +20,7 @@ from planner.values.receipt import (
     Dispute,
     FormUse,
     HistoryReduced,
+    PartUse,
     Prefix,
     Receipt,
     Removal,
@@ -51,7 +52,7 @@ REQUEST_CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 ANSWER_CLASSES: tuple[type, ...] = (
     Plan, Refusal, Receipt, Account, Advice, CompactionAdvice, Removal, HistoryReduced, Prefix, ConcessionUse,
-    SummaryUse, Dispute, FormUse, PlanFile, PlanFileItem, Observation,
+    SummaryUse, Dispute, FormUse, PartUse, PlanFile, PlanFileItem, Observation,
 )  # fmt: skip
 POLICY_CLASSES: tuple[type, ...] = (PolicyFile, Caps, FixedCost, Finding)
 FILE_CLASSES: tuple[type, ...] = (DeviceProfile,)

@@ -23,7 +23,7 @@ from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.request import CurrentRequest, Options, PlanRequest, TextItem
 from planner.values.runtime import Runtime
 from planner.values.runtime_rows import RUNTIMES
-from planner.values.turn import Message, OpenItem, Turn
+from planner.values.turn import Message, OpenItem, Part, Turn
 from planner.wire.parse import parse_account
 from tests.evidence.test_conflicts import disputed, other, tightest
 from tests.laws.common import toy, with_room
@@ -115,6 +115,12 @@ def _purged(_: pytest.MonkeyPatch) -> Refusal | Plan:
         return toy().ledger_conversation(ledger, "c").plan(SIMPLE)
 
 
+def _unmeasured(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    question = Message("user", "u", parts=(Part("image", id="p", width_px=64, height_px=64),))
+    request = replace(SIMPLE, turns=(Turn("t1", 1, "open", (question,)),), request=CurrentRequest(turn_id="t1"))
+    return toy().plan(request)
+
+
 def _known(name: str) -> Make:
     make, bundle = REFUSALS[name]
     return lambda _: Planner(bundle).plan(make())
@@ -134,11 +140,12 @@ REACHED: dict[str, Make] = {
     "protected_source_revoked": _revoked,
     "conflict_unexplained": _unexplained,
     "unrecoverable_history": _purged,
+    "unmeasured_part": _unmeasured,
 }
 """A request, and where needed a broken bundle, for every refusal that planning gives."""
 ELSEWHERE = {"account_incomplete": lambda: parse_account(b"{}")}
 """Refusals of reading an answer back: no plan is made there."""
-WAITING = {"unmeasured_part"}
+WAITING: set[str] = set()
 """Rows no refusal of this version has; whoever raises one adds its builder above."""
 
 

@@ -53,7 +53,7 @@ BUILT = {
     "ConfirmedFact": "id text fact_key fact_value source_ids confirmation_id status rejected_values",
     "Message": "role id text parts tool_calls tool_result reasoning source accepted protection_reason constraint_ids"
     " citation_ids sequence version",
-    "Part": "type text",
+    "Part": "type text id width_px height_px duration_ms",
     "ToolCall": "id name arguments",
     "ToolResult": "call_id text short_forms",
     "Passage": "citation_id text relevance tenant dataset source valid_from valid_to fact_key fact_value short_forms",
