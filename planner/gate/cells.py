@@ -16,7 +16,7 @@ from planner.values.candidate import Candidate
 from planner.values.digest import PLANNER_VERSION, canonical
 from planner.values.gate import Boundary, CellResult, Reason, Sample
 from planner.values.plan import Plan, Refusal
-from planner.values.reasons import PlannerFault
+from planner.values.reasons import CODES, PlannerFault
 from planner.values.request import PlanRequest
 
 Planning = Callable[[PlanRequest], Plan | Refusal]
@@ -78,6 +78,8 @@ def run_cell(cell: Cell, subject: Subject) -> CellResult:
 
 def _run(cell: Cell, subject: Subject) -> CellResult:
     request = _request(cell, subject)
+    if isinstance(request, Refusal):
+        return _result(cell, request.reason, (Reason("outcome_differs", request.reason),), [request])
     if request is None:
         return _result(cell, "none", (Reason("sample_too_large", cell.sample.id),), ())
     if cell.sample.events:
@@ -92,23 +94,28 @@ def _run(cell: Cell, subject: Subject) -> CellResult:
     return _result(cell, answer.receipt.reason or answer.receipt.outcome, tuple(dict.fromkeys(found)), [answer])
 
 
-def _request(cell: Cell, subject: Subject) -> PlanRequest | None:
+def _request(cell: Cell, subject: Subject) -> PlanRequest | Refusal | None:
     asked = replace(
         cell.sample.request, model_bundle_id=cell.bundle_id, candidate_id=cell.candidate.candidate_id,
         app_version=cell.candidate.app_version,
     )  # fmt: skip
     if cell.sample.boundary is not None:
         limit = _limit(asked, cell.sample.boundary, subject)
-        return None if limit is None else replace(asked, max_input_tokens=limit, tier_id=None)
+        return replace(asked, max_input_tokens=limit, tier_id=None) if isinstance(limit, int) else limit
     return asked if cell.tier == AS_ASKED else replace(asked, tier_id=cell.tier)
 
 
-def _limit(request: PlanRequest, boundary: Boundary, subject: Subject) -> int | None:
-    """Return the limit of a boundary; None where the sample never fits whole into the bundle (R38, X3)."""
+def _limit(request: PlanRequest, boundary: Boundary, subject: Subject) -> int | Refusal | None:
+    """Return the limit of a boundary (R38, X3).
+
+    None where the sample never fits whole into the bundle, the refusal where it is refused whatever the room.
+    """
     answer = subject.plan(replace(request, max_input_tokens=_ENDLESS, tier_id=None))
+    if isinstance(answer, Refusal):
+        return None if CODES[answer.reason.partition(":")[0]].outcome == "context_policy_overflow" else answer
     account = answer.account
     cut = {one.reason for one in answer.receipt.removed} & _FOR_ROOM
-    if not isinstance(answer, Plan) or account is None or cut:
+    if cut:
         return None
     beside = account.reserved_output_tokens + account.safety_margin_tokens
     tokens = {"exact": len(answer.ids), "one_over": len(answer.ids) - 1, "half": len(answer.ids) // 2}

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.gate.checks_receipt import check_receipt
+from planner.gate.checks_state import check_constraints, check_summaries
 from planner.gate.plan_file import judge_bytes
-from planner.values.bundle import Bundle
+from planner.steps.window import resolve_window
+from planner.values.bundle import Bundle, Manifest
 from planner.values.candidate import Candidate
 from planner.values.digest import final_input_digest
 from planner.values.gate import Expectation, Reason
 from planner.values.plan import Plan, Refusal
-from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
 from planner.wire.dump import dump_plan_file
-
-CARRIERS = ("policy/", "scope/", "parameter/", "turn/", "summary/", "constraint/")
-"""Kinds of items that may carry a constraint: a passage of a document may not stand in for it (X24)."""
 
 
 def check_answer(
@@ -28,14 +27,15 @@ def check_answer(
 
     The share of the fixed part is judged within approved tiers alone: a limit made for a test says nothing of it.
     """
-    found = [*_receipt(answer.receipt, bundle, candidate), *_outcome(answer, expect)]
+    found = [*check_receipt(request, answer, bundle.manifest, candidate), *_outcome(answer, expect)]
     if isinstance(answer, Refusal):
         return found
     return [
         *found,
         *_immutables(request, answer),
-        *_constraints(request, answer, expect),
-        *_budget(request, answer, bundle),
+        *check_constraints(request, answer, expect),
+        *check_summaries(request, answer),
+        *_budget(request, answer, bundle.manifest),
         *_parity(answer, bundle),
         *_structure(answer),
         *_turns(request, answer),
@@ -44,18 +44,10 @@ def check_answer(
     ]
 
 
-def _receipt(receipt: Receipt, bundle: Bundle, candidate: Candidate) -> Iterator[Reason]:
-    if receipt.bundle_digest is not None and receipt.bundle_digest != bundle.manifest.digest:
-        yield Reason("receipt_of_other_bundle", receipt.plan_id)
-    if receipt.candidate_id != candidate.candidate_id:
-        yield Reason("receipt_of_other_candidate", receipt.plan_id)
-    if receipt.count_source == "upper_bound":
-        yield Reason("count_not_exact", receipt.plan_id)
-
-
 def _outcome(answer: Plan | Refusal, expect: Expectation) -> Iterator[Reason]:
     outcome = "accepted" if isinstance(answer, Plan) else answer.reason
-    if outcome not in expect.outcome:
+    receipt = answer.receipt
+    if outcome not in expect.outcome or (receipt.reason or receipt.outcome) != outcome:
         yield Reason("outcome_differs", outcome)
 
 
@@ -82,36 +74,18 @@ def _immutables(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
             yield Reason("immutable_removed", key)
 
 
-def live_constraints(request: PlanRequest) -> set[str]:
-    """Replay marks and withdrawals of the request's turns, the slow way (R151, R152)."""
-    live: set[str] = set()
-    for turn in sorted(request.turns, key=lambda turn: turn.sequence):
-        if turn.state != "superseded":
-            live -= set(turn.supersedes)
-            live |= {mark.constraint_id for mark in turn.must_preserve}
-    return live
-
-
-def _constraints(request: PlanRequest, plan: Plan, expect: Expectation) -> Iterator[Reason]:
-    carried = {name for key, names in plan.carriers if key.startswith(CARRIERS) and key in plan.kept for name in names}
-    for name in sorted(live_constraints(request) - carried):
-        yield Reason("constraint_lost", name)
-    if expect.constraints is not None:
-        for name in sorted(set(expect.constraints) ^ set(plan.constraint_ids)):
-            yield Reason("constraint_lost" if name in expect.constraints else "constraint_withdrawn", name)
-
-
-def _budget(request: PlanRequest, plan: Plan, bundle: Bundle) -> Iterator[Reason]:
+def _budget(request: PlanRequest, plan: Plan, manifest: Manifest) -> Iterator[Reason]:
     account = plan.account
     if len(plan.ids) + account.reserved_output_tokens > account.usable_tokens:
         yield Reason("over_limit", "plan")
-    manifest = bundle.manifest
     limits = [request.max_input_tokens, manifest.context_tokens]
     limits += [tier.max_input_tokens for tier in manifest.tiers if tier.id == request.tier_id]
     if any(limit is not None and account.input_limit > limit for limit in limits):
         yield Reason("limit_raised", "plan")
-    if account.input_tokens != len(plan.ids):
+    if account.input_tokens != len(plan.ids) or sum(account.items.values()) > len(plan.ids):
         yield Reason("account_differs", "plan")
+    if plan.max_output_tokens != resolve_window(request, manifest).window.most_output(len(plan.ids)):
+        yield Reason("output_limit_differs", "plan")
 
 
 def _parity(plan: Plan, bundle: Bundle) -> Iterator[Reason]:
@@ -128,6 +102,10 @@ def _structure(plan: Plan) -> Iterator[Reason]:
     data = dump_plan_file(plan.plan_file)
     if judge_bytes(data).message is not None or judge_bytes(data, compat=True).message is not None:
         yield Reason("structure_rejected", plan.receipt.plan_id)
+    if sum(item.tokens for item in plan.plan_file.items) != len(plan.ids):
+        yield Reason("file_differs", plan.receipt.plan_id)
+    if not {key for key, _, _ in plan.file_items} <= set(plan.kept) | set(plan.account.items):
+        yield Reason("file_differs", plan.receipt.plan_id)
 
 
 def _turns(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
@@ -140,11 +118,14 @@ def _turns(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
     for turn in kept:
         if turn.state in ("cancelled", "superseded"):
             yield Reason("ended_turn_present", f"turn/{turn.id}")
-    for use in plan.receipt.summaries:
-        if use.fate == "used":
-            for turn in kept:
-                if use.covers[0] <= turn.sequence <= use.covers[1]:
-                    yield Reason("turn_beside_its_summary", f"turn/{turn.id}")
+    covers = [use.covers for use in plan.receipt.summaries if use.fate == "used"]
+    covered = [turn for turn in request.turns if any(low <= turn.sequence <= high for low, high in covers)]
+    for turn in kept:
+        if turn in covered:
+            yield Reason("turn_beside_its_summary", f"turn/{turn.id}")
+    spoken = [turn for turn in request.turns if turn.state not in ("cancelled", "superseded")]
+    if len([turn for turn in spoken if turn not in kept and turn not in covered]) != _reduced(plan):
+        yield Reason("reduction_differs", "history")
 
 
 def _expected(plan: Plan, expect: Expectation) -> Iterator[Reason]:

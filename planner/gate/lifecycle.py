@@ -102,7 +102,10 @@ def _plan(scene: _Scene, event: Event, name: str) -> None:
     asked = replace(scene.request, model_bundle_id=scene.bundle.manifest.id)
     answer = chat.plan(asked)
     view = scene.ledger.view(CONVERSATION)
-    whole = replace(asked, turns=tuple(view.turns), summaries=view.summaries, generation=view.generation)
+    whole = replace(
+        asked, turns=tuple(view.turns), summaries=view.summaries, generation=view.generation, revision=view.revision,
+        conversation_id=CONVERSATION,
+    )  # fmt: skip
     scene.played.append(Played(whole, answer, expect, scene.bundle))
     if answer.receipt.generation != scene.generation:
         scene.broken.append(Reason("lifecycle_broken", name))

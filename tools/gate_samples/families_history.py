@@ -232,5 +232,6 @@ def old_summary() -> Iterator[Sample]:
         asked(ruled, summaries=(dropped,)),
         boundary="half",
         constraints=("C1",),
+        summaries={"s1": "invalid-summary"},
         absent=("summary/s1",),
     )

@@ -1,0 +1,62 @@
+"""A receipt against what it is about: bundle, candidate, request and the answer it came with (R185, R192, R194)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.values.bundle import Manifest
+from planner.values.candidate import Candidate
+from planner.values.digest import PLANNER_VERSION, digest
+from planner.values.gate import Reason
+from planner.values.plan import Plan, Refusal
+from planner.values.receipt import Receipt
+from planner.values.request import PlanRequest
+
+_OF_REQUEST = ("policy_version", "generation", "revision", "conversation_id", "now")
+_OF_MANIFEST = ("template_entry", "template_version", "template_digest")
+
+
+def check_receipt(
+    request: PlanRequest, answer: Plan | Refusal, manifest: Manifest, candidate: Candidate
+) -> Iterator[Reason]:
+    """Give every reason why a receipt does not belong to this answer, bundle and candidate."""
+    receipt = answer.receipt
+    name = receipt.plan_id
+    if receipt.candidate_id != candidate.candidate_id or receipt.app_version != candidate.app_version:
+        yield Reason("receipt_of_other_candidate", name)
+    if receipt.count_source not in ("exact", "counted_by_runtime"):
+        yield Reason("count_not_exact", name)
+    if receipt.request_digest is None:
+        # A request that broke a rule has no digest, so there is nothing that its header could be compared with.
+        return
+    others = [getattr(receipt, field) != getattr(manifest, field) for field in _OF_MANIFEST]
+    if receipt.bundle_digest != manifest.digest or receipt.model_bundle_id != request.model_bundle_id or any(others):
+        yield Reason("receipt_of_other_bundle", name)
+    if plan_id_of(receipt) != name:
+        yield Reason("plan_id_differs", name)
+    if receipt.mode != request.options.mode or any(
+        getattr(receipt, field) != getattr(request, field) for field in _OF_REQUEST
+    ):
+        yield Reason("request_differs", name)
+    if receipt.account != answer.account:
+        yield Reason("account_differs", name)
+    if isinstance(answer, Plan):
+        yield from _lists(answer)
+
+
+def plan_id_of(receipt: Receipt) -> str:
+    """Return the id that planner, bundle and request of a receipt come to (R44)."""
+    text = f"{PLANNER_VERSION}\0{receipt.bundle_digest or ''}\0{receipt.request_digest}"
+    return "p-" + digest(text.encode())[:32] if receipt.planner_version == PLANNER_VERSION else ""
+
+
+def _lists(plan: Plan) -> Iterator[Reason]:
+    receipt = plan.receipt
+    if receipt.kept != plan.kept or len(set(plan.kept)) != len(plan.kept):
+        yield Reason("kept_differs", receipt.plan_id)
+    if receipt.removed != plan.removed or {entry.id for entry in plan.removed} & set(plan.kept):
+        yield Reason("removed_differs", receipt.plan_id)
+    used = {f"{use.id}@{use.version}" for use in receipt.summaries if use.fate == "used"}
+    shown = {key for key in plan.kept if key.startswith("summary/")}
+    if used != set(receipt.summary_versions) or {f"summary/{one.partition('@')[0]}" for one in used} != shown:
+        yield Reason("summary_versions_differ", receipt.plan_id)
