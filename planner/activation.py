@@ -104,7 +104,13 @@ def examine(trial: Trial, current: Bundle, planning: Callable[[Bundle | str], Pl
     )
     places = _places(evidence, bundle)
     samples = trial.samples or builtin_samples(trial.bundle_id)
-    return replace(evidence, runs=budget_runs(samples, places, planning(trial.bundle_id), planning(bundle)))
+    # A sample may be written for another bundle: here it is asked of this one, or nothing of it was measured.
+    own = [replace(one, before=_of(trial, one.before), after=_of(trial, one.after)) for one in samples]
+    return replace(evidence, runs=budget_runs(own, places, planning(trial.bundle_id), planning(bundle)))
+
+
+def _of(trial: Trial, request: PlanRequest) -> PlanRequest:
+    return replace(request, model_bundle_id=trial.bundle_id)
 
 
 def _places(evidence: ActivationEvidence, bundle: Bundle) -> list[tuple[str | None, str]]:

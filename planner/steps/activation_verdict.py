@@ -52,7 +52,7 @@ def activation_verdict(evidence: ActivationEvidence) -> ActivationVerdict:
             if one.shapes
         ]
         if evidence.probed is not None and evidence.probed.after is not None:
-            found += _budgets(evidence.runs)
+            found += _budgets(evidence.runs, evidence.template.bundle_digest)
     return ActivationVerdict(tuple(found), cells, uncovered)
 
 
@@ -138,16 +138,24 @@ def _worse(before: TemplateProfile, after: TemplateProfile) -> Iterator[str]:
         yield "user_slot"
 
 
-def _budgets(runs: tuple[BudgetRun, ...] | None) -> Iterator[Finding]:
-    """Judge the samples: none that had a plan may lose it, and no id that may never leave may be gone."""
+def _budgets(runs: tuple[BudgetRun, ...] | None, bundle_digest: str) -> Iterator[Finding]:
+    """Judge the samples: none that had a plan may lose it, and no id that may never leave may be gone.
+
+    A figure that another bundle counted is none (R42): it never stands for the candidate.
+    """
     if not runs:
         yield Finding("not_measured", (), "no budget was computed")
+        return
+    foreign = dict.fromkeys(run.sample for run in runs if run.after.bundle_digest not in (None, bundle_digest))
+    if foreign:
+        yield Finding("not_measured", tuple(foreign), "were counted by another bundle")
         return
     for limit in dict.fromkeys((run.app_version, run.limit) for run in runs):
         here = [run for run in runs if (run.app_version, run.limit) == limit]
         where = "/".join(part for part in limit if part) or "the sample's own limit"
         if all(run.after.reason is not None for run in here):
-            yield Finding("nothing_planned", (where,), "no sample has a plan there")
+            why = ", ".join(dict.fromkeys(run.after.reason or "" for run in here))
+            yield Finding("nothing_planned", (where,), f"no sample has a plan there: {why}")
         for run in here:
             if run.before.reason is None and run.after.reason is not None:
                 yield Finding("no_plan", (run.sample, where), f"{run.after.reason}; it has a plan before")

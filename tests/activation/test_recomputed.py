@@ -77,15 +77,15 @@ def test_R175_template_change_recomputes(kind: str) -> None:
         assert sorted(ids) == sorted(name for name, _ in run.after.immutable)
         assert run.before.tokens != run.after.tokens
         assert len(plan.ids) - plan.account.framing_tokens == sum(tokens for _, tokens in run.after.immutable)
-    found = activation_verdict(evidence_of(runs)).findings
+    found = activation_verdict(evidence_of(runs, bundle.manifest.digest)).findings
     assert ([("id_vanished", gone)] if gone else []) == [(one.code, set(one.ids)) for one in found]
 
 
-def evidence_of(runs: tuple[BudgetRun, ...]) -> ActivationEvidence:
+def evidence_of(runs: tuple[BudgetRun, ...], digest: str) -> ActivationEvidence:
     """Return evidence that nothing but these runs speaks against."""
     profile = open_bundle("reference").profile
     return ActivationEvidence(
-        "reference", TemplateVersion("0" * 64, ""), "0" * 64, None, (), probed=Probed(profile, profile), runs=runs
+        "reference", TemplateVersion("0" * 64, digest), "0" * 64, None, (), probed=Probed(profile, profile), runs=runs
     )
 
 
@@ -101,6 +101,17 @@ def test_every_figure_is_counted_by_the_bundle_it_is_for() -> None:
         plan = Planner(bundle).plan(sample.after)
         assert isinstance(plan, Plan)
         assert len(plan.ids) == run.after.tokens
+
+
+def test_a_sample_written_for_another_bundle_is_asked_of_this_one() -> None:
+    """The candidate counts every sample, whatever bundle its file names (R42)."""
+    sample = replace(builtin_samples("qwen3-0.6b")[0], name="theirs")
+    trial = Trial("reference", TemplateVersion(sha256(NEWER), ""), NEWER.encode(), samples=(sample,))
+    evidence = examine(trial, open_bundle("reference"), lambda bundle: Planner(bundle).plan)
+    assert evidence.runs is not None
+    assert {evidence.template.bundle_digest} == {run.after.bundle_digest for run in evidence.runs}
+    assert {open_bundle("reference").manifest.digest} == {run.before.bundle_digest for run in evidence.runs}
+    assert activation_verdict(evidence).passes
 
 
 def test_a_refusal_costs_what_was_measured_of_it() -> None:

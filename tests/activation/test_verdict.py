@@ -77,6 +77,7 @@ NEVER = replace(LOST, before=Cost(OLD, "context_policy_overflow", 5000, 4096))
         (["probe_refused"], {"probed": Probed(PROFILE, None, "template_rejected: no")}),
         (["not_measured"], {"runs": None}),
         (["not_measured"], {"runs": ()}),
+        (["not_measured"], {"runs": (RUN, replace(RUN, after=KEPT))}),
         (["no_plan"], {"runs": (RUN, replace(LOST, sample="t"))}),
         (["nothing_planned", "no_plan"], {"runs": (LOST,)}),
         (["nothing_planned"], {"runs": (NEVER,)}),
@@ -98,7 +99,7 @@ def test_each_reason_has_its_code(expected: list[str], changes: dict[str, Any]) 
 def test_exactly_the_ids_that_vanished_are_named(old: dict[str, int], new: dict[str, int]) -> None:
     """Set difference, in the order of the old prompt; new ids and other costs block nothing."""
     run = replace(RUN, before=replace(KEPT, immutable=tuple(old.items())),
-                  after=replace(KEPT, immutable=tuple(new.items())))  # fmt: skip
+                  after=replace(RUN.after, immutable=tuple(new.items())))  # fmt: skip
     found = activation_verdict(replace(GOOD, runs=(RUN, run))).findings
     gone = tuple(name for name in old if name not in new)
     assert ([("id_vanished", gone)] if gone else []) == [(one.code, one.ids) for one in found]
