@@ -146,7 +146,10 @@ def _requests(option: str, names: tuple[str, ...]) -> list[tuple[str, PlanReques
     for name in names:
         path = Path(name)
         if path.is_dir():
-            found += [(sample.id, sample.request) for sample in read_samples(path)]
+            inside = [(sample.id, sample.request) for sample in read_samples(path)]
+            if not inside:
+                raise usage(f"{option} names a folder without samples in the folders of their families")
+            found += inside
         else:
             stem = path.name.removesuffix(".json").removesuffix(".request")
             found.append((stem if is_id(stem) else f"sample-{len(found) + 1}", read_request(name)))

@@ -73,7 +73,7 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     samples = list(read_samples(_folder(given["samples"])))
     refs = split("--bundles", str(given["bundles"]))
     planners = [planner_for(ref) for ref in refs]
-    manifests = [one.encoder().bundle.manifest for one in planners]
+    manifests = [one.encoder(app_version=candidate.app_version).bundle.manifest for one in planners]
     bundles = [(manifest.id, manifest.digest) for manifest in manifests]
     approved = dict.fromkeys(tier.id for manifest in manifests for tier in manifest.tiers)
     tiers = split("--tiers", _text(given["tiers"])) or list(approved)
@@ -83,7 +83,8 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     shown: list[CellResult] = []
     with progress("cells", None) as move:
         cells = cells_of(samples, bundles, tiers, candidate)
-        for result, reused in with_earlier(cells, earlier, _engine(refs, int(given["jobs"] or 1))):
+        engine = _engine(refs, candidate.app_version, int(given["jobs"] or 1))
+        for result, reused in with_earlier(cells, earlier, engine):
             tally.add(result, reused=reused)
             picture.add(result)
             if given["results"]:
@@ -105,21 +106,21 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     return verdict
 
 
-def _engine(refs: list[str], jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
+def _engine(refs: list[str], app_version: str, jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
     from planner.gate.engine import run_here, run_in_processes
 
-    opener = partial(open_subjects, tuple(refs))
+    opener = partial(open_subjects, tuple(refs), app_version)
     if jobs == 1:
         return lambda cells: run_here(cells, opener)
     return lambda cells: run_in_processes(cells, opener, jobs)
 
 
-def open_subjects(refs: tuple[str, ...]) -> Runner:
-    """Open the bundles of a run, in whichever process cells are run."""
+def open_subjects(refs: tuple[str, ...], app_version: str) -> Runner:
+    """Open the bundles of a run as the candidate's app has them, in whichever process cells are run."""
     from planner.gate.cells import Subject, run_cell
 
     planners = [planner_for(ref) for ref in refs]
-    bundles = {one.bundle_id: one.encoder().bundle for one in planners}
+    bundles = {one.bundle_id: one.encoder(app_version=app_version).bundle for one in planners}
     subjects = {one.bundle_id: Subject(one.bundle_id, bundles[one.bundle_id], one.plan, bundles) for one in planners}
     return lambda cell: run_cell(cell, subjects[cell.bundle_id])
 

@@ -178,6 +178,13 @@ def test_samples_are_the_users_and_a_vanished_id_blocks(desk: Desk) -> None:
     assert (0, []) == (done.code, done.json["findings"])
     done = desk.activate(NEWER, "--samples", old, "--published", desk.write("{}", "other.json"))
     assert 2 == done.code
+    done = desk.activate(NEWER, "--samples", old.parent)
+    assert (2, True) == (done.code, "--samples names a folder without samples" in done.err)
+    family = ROOT / "fixtures" / "samples" / "permission_withdrawn"
+    (desk.root / "samples").mkdir()
+    (desk.root / "samples" / family.name).symlink_to(family)
+    done = desk.activate(NEWER, "--samples", desk.root / "samples", "--check", "--json")
+    assert len(list(family.glob("*.json"))) == len({run["sample"] for run in done.json["evidence"]["runs"]})
     done = desk.activate(NEWER, "--samples", old, "--samples", new)
     assert (2, True) == (done.code, "--samples names a sample twice" in done.err)
     done = desk.activate(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from planner.cli.main import run
 from planner.planner import Planner
 from planner.values.plan import Refusal
 from tests.activation.conftest import BUILT_IN, NEWER, SHIPPED, Desk, asked, planned, sha256
+from tests.cli.support import ROOT
 
 
 def test_R174_template_provenance(desk: Desk) -> None:
@@ -119,3 +121,28 @@ def test_the_command_line_plans_with_it_and_says_where_it_fell_back(desk: Desk) 
         receipt = json.loads((desk.root / "receipt.json").read_text())
         assert (0, digest, version) == (code, receipt["templateDigest"], receipt["appVersion"])
         assert note == ("app_version_out_of_range" in out)
+
+
+def test_the_gate_runs_the_template_of_the_candidates_app(desk: Desk) -> None:
+    """A release is judged with the template its app version gets, under that bundle's digest (R180)."""
+    assert 0 == desk.activate(NEWER, "--min-app", "2", "--app-version", "2").code
+    inside = desk.run("status", "reference", "--app-version", "2.1", "--json").json["inForce"]["bundleDigest"]
+    name = Path("turn_truncation") / "turns-calls-and-results.json"
+    samples = desk.root / "samples"
+    (samples / name).parent.mkdir(parents=True)
+    (samples / name).write_bytes((ROOT / "fixtures" / "samples" / name).read_bytes())
+    for version, digest in (("2.1", inside), ("1.0", BUILT_IN)):
+        candidate = {
+            "appVersion": version, "bundleDigests": [digest], "templateVersion": "1", "toolSetDigest": "0" * 64,
+            "summarySchemaVersion": "1.0", "hardeningDigest": "0" * 64, "policyDigest": "0" * 64,
+        }  # fmt: skip
+        (desk.root / "candidate.json").write_text(json.dumps(candidate))
+        results = desk.root / f"{version}.jsonl"
+        run(["gate", "run", "--candidate", str(desk.root / "candidate.json"), "--samples", str(samples),
+             "--bundles", "reference", "--results", str(results)])  # fmt: skip
+        desk.capsys.readouterr()
+        found = [json.loads(line) for line in results.read_text().splitlines()]
+        assert found
+        assert {(digest, digest)} == {
+            (one["bundleDigest"], receipt["bundleDigest"]) for one in found for receipt in one["receipts"]
+        }
