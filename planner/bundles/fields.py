@@ -108,6 +108,17 @@ def read_positive(value: Any, path: str) -> int:
     return int(value)
 
 
+def between(low: float, high: float) -> Callable[[Any, str], float]:
+    """Return a reader of numbers from `low` to `high`; a boolean is none."""
+
+    def read(value: Any, path: str) -> float:
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise invalid(path, f"must be a number from {low} to {high}")
+        return float(value)
+
+    return read
+
+
 def read_flag(value: Any, path: str) -> bool:
     """Read true or false. Raises manifest_invalid."""
     if type(value) is not bool:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from planner.bundles.digest import bundle_digest
 from planner.bundles.fields import (
     Fields,
+    between,
     invalid,
     matching,
     no_constant,
@@ -119,6 +120,7 @@ def parse_manifest(data: bytes) -> ManifestFile:
         tiers=tuple(top.take("tiers", lambda rows, at: read_list(rows, at, _tier), [])),
         reserved_output_tokens=top.take("reservedOutputTokens", read_positive, None),
         safety_margin_tokens=top.take("safetyMarginTokens", read_count, None),
+        compact_at=top.take("compactAt", between(0.6, 0.7), None),
         encode_mode=top.take("encodeMode", one_of(get_args(EncodeMode)), "runs"),
         prefix_space=top.take("prefixSpace", one_of(PREFIX_RULES), None),
         variables=top.take("variables", _variables, {}),
@@ -168,6 +170,7 @@ def dump_manifest(parsed: ManifestFile) -> bytes:
     value |= {
         "reservedOutputTokens": manifest.reserved_output_tokens,
         "safetyMarginTokens": manifest.safety_margin_tokens,
+        **({} if manifest.compact_at is None else {"compactAt": manifest.compact_at}),
         "encodeMode": manifest.encode_mode,
         "prefixSpace": manifest.prefix_space,
         "longestTokenBytes": manifest.longest_token_bytes,

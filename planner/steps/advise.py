@@ -10,17 +10,22 @@ from planner.values.request import PlanRequest
 from planner.values.rung import Layered
 
 DEFAULT_TAIL_TURNS = 2
+DEFAULT_COMPACT_AT = 0.65
 
 
-def advise(request: PlanRequest, layered: Layered, input_tokens: int, budget: int) -> Advice:
+def advise(
+    request: PlanRequest, layered: Layered, input_tokens: int, budget: int, bundle_share: float | None = None
+) -> Advice:
     """Return the advice of an accepted plan.
 
     input_tokens  of the prompt; compaction is due from `compactAt` of `budget` on, the window less the reserved
                   output and the margin. It is told once per crossing: only a plan below arms it again.
+    bundle_share  the bundle's own `compactAt`, for a request that states none; else it is 0.65.
     Above with nothing to cover nothing is told, and it stays armed.
     """
     # As it is written: 0.65 of 20 is 13, whatever a double makes of it.
-    threshold = Fraction(repr(request.options.compact_at)) * max(0, budget)
+    share = next(one for one in (request.options.compact_at, bundle_share, DEFAULT_COMPACT_AT) if one is not None)
+    threshold = Fraction(repr(share)) * max(0, budget)
     if input_tokens < threshold:
         return Advice()
     if request.previous is not None and request.previous.advice_fired:

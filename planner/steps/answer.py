@@ -68,6 +68,10 @@ def refused(
     )
 
 
+def _compact_at(sealing: Sealing) -> float | None:
+    return None if sealing.manifest is None else sealing.manifest.compact_at
+
+
 def overflowed(sealing: Sealing, measurer: Measurer, last: Measured, resolved: Resolved) -> Refusal:
     """Refuse because what cannot move is too large, naming it and what would help (R29, R30)."""
     found = overflow(measurer, last, resolved.window, measurer.encoder.bundle.manifest)
@@ -123,7 +127,7 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         kept=kept,
         removed=gone.removals,
         max_output_tokens=resolved.window.most_output(len(assembled.ids)),
-        advice=advise(request, layered, len(assembled.ids), resolved.window.budget),
+        advice=advise(request, layered, len(assembled.ids), resolved.window.budget, _compact_at(sealing)),
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),

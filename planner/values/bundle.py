@@ -79,6 +79,7 @@ class Manifest:
     certified template, handed on to its profile. `kv` are figures for device arithmetic; they change no id. `parts`
     say what an image or a sound costs; without an entry such a part is refused.
     `app_versions` bound an activated template's use; `template_fallback` says why the built-in one stands in (R177).
+    `compact_at` is the share of the usable input from which compaction is due where a request states none (X27).
     """
 
     id: str
@@ -95,6 +96,7 @@ class Manifest:
     tiers: tuple[Tier, ...] = ()
     reserved_output_tokens: int | None = None
     safety_margin_tokens: int | None = None
+    compact_at: float | None = None
     encode_mode: EncodeMode = "runs"
     prefix_space: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)

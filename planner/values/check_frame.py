@@ -222,7 +222,7 @@ def _check_options(options: Options) -> None:
     if options.mode not in _MODES:
         invalid("$.options.mode", "is not one of the modes")
     for name, share in (("compactAt", options.compact_at), ("lowWater", options.low_water)):
-        if not is_share(share) or share == 0:
+        if (not is_share(share) or share == 0) and (share is not None or name == "lowWater"):
             invalid(f"$.options.{name}", "expected a number above 0 and up to 1")
     if options.low_value_line is not None and not is_share(options.low_value_line):
         invalid("$.options.lowValueLine", "expected a finite number from 0 to 1")

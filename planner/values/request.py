@@ -119,7 +119,7 @@ class Options:
     """How to plan; every default is documented in docs/cli.md and published in the schema."""
 
     mode: Mode = "ids"
-    compact_at: float = 0.65
+    compact_at: float | None = None
     low_water: float = 1.0
     sticky: bool = False
     max_fresh_tokens: int | None = None

@@ -107,6 +107,10 @@ def test_a_manifest_that_contradicts_its_files_is_a_mismatch(own: Path, edit: An
             lambda value: value.update(contextTokens=10, tiers=[{"id": "x", "maxInputTokens": 11}]),
             r"\$\.tiers: holds a tier beyond",
         ),
+        (lambda value: value.update(compactAt=0.59), r"\$\.compactAt: must be a number from 0.6 to 0.7"),
+        (lambda value: value.update(compactAt=0.71), r"\$\.compactAt"),
+        (lambda value: value.update(compactAt="0.65"), r"\$\.compactAt"),
+        (lambda value: value.update(compactAt=True), r"\$\.compactAt"),
         (lambda value: value["controlTokens"].append(value["controlTokens"][0]), r"\$\.controlTokens"),
     ],
 )
@@ -138,6 +142,17 @@ def test_bytes_that_are_no_manifest_are_refused(data: bytes) -> None:
     """Damage, NaN, a list and deep nesting all end in one code."""
     with pytest.raises(PlannerFault, match="manifest_invalid"):
         parse_manifest(data)
+
+
+def test_a_share_of_its_own_is_kept_and_changes_no_identity(own: Path) -> None:
+    """What the bundle says about compaction is read back, and its digest is that of the bundle without it (X27)."""
+    path = own / "mine" / "bundle.json"
+    before = parse_manifest(path.read_bytes())
+    change(own, lambda value: value.update(compactAt=0.62))
+    after = parse_manifest(path.read_bytes())
+    assert (None, 0.62) == (before.manifest.compact_at, after.manifest.compact_at)
+    assert before.manifest.digest == after.manifest.digest
+    assert after == parse_manifest(dump_manifest(after))
 
 
 def test_every_shipped_manifest_round_trips() -> None:

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from planner.compaction.cost import summary_jobs
 from planner.compaction.propose import Material, propose
 from planner.compaction.strategy import GRANULARITY, Granularity, Settings, granularity
+from planner.planner import Planner
 from planner.steps.advise import advise
 from planner.steps.layer import layer
 from planner.steps.recall import recall
 from planner.values import turn as turn_module
 from planner.values.compaction import CompactionPlan, Risk
-from planner.values.plan import Advice
+from planner.values.plan import Advice, Plan, Refusal
 from planner.values.request import CurrentRequest, Options, PlanRequest, Previous
 from tests.compaction.chats import material, turn, with_message
+from tests.support.toy import ToyBundle
 
 TURNS = tuple(turn(number) for number in range(1, 7))
 
@@ -66,6 +68,35 @@ def test_the_threshold_is_taken_as_it_is_written() -> None:
     assert is_due(advice(600, compact_at=0.6))
     assert not is_due(advice(650, compact_at=0.7))
     assert is_due(advise(request, layered, 0, 0)), "a reserve that eats the window leaves nothing to wait for"
+
+
+def test_R170_threshold_is_configurable() -> None:
+    """The request's own ratio, else the bundle's, else 0.65; a plan takes the bundle's from its manifest (X27)."""
+    request = PlanRequest("toy", CurrentRequest(text="And now?"), turns=TURNS)
+    layered = layer(request, recall(request))
+    stated = replace(request, options=Options(compact_at=0.65))
+    due = {
+        (share, own): next(tokens for tokens in range(1_001) if is_due(advise(asked, layered, tokens, 1_000, share)))
+        for share in (None, 0.6, 0.7)
+        for own, asked in ((False, request), (True, stated))
+    }
+    assert {
+        (None, False): 650, (None, True): 650, (0.6, False): 600, (0.6, True): 650, (0.7, False): 700, (0.7, True): 650,
+    } == due  # fmt: skip
+    bundle = ToyBundle()
+    found = []
+    for share in (0.6, 0.7):
+        bundle.manifest = replace(bundle.manifest, compact_at=share)
+        wide = replace(request, model_bundle_id=bundle.manifest.id, max_input_tokens=5_000, reserved_output_tokens=0)
+        size = len(answered(Planner(bundle).plan(wide)).ids)
+        found.append(is_due(answered(Planner(bundle).plan(replace(wide, max_input_tokens=size * 100 // 65))).advice))
+    assert [True, False] == found
+
+
+def answered(answer: Plan | Refusal) -> Plan:
+    """Return a plan that must be one."""
+    assert isinstance(answer, Plan), answer
+    return answer
 
 
 def test_what_is_advised_is_what_would_be_frozen() -> None:
