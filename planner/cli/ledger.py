@@ -174,6 +174,7 @@ def stats_command(ledger: str, as_json: bool) -> int:
 @click.option("--before", type=click.IntRange(min=0), required=True, metavar="SEQ",
               help="Purge turns that began before this sequence.")  # fmt: skip
 @click.option("--reason", required=True, metavar="ID", help="Why, as an id such as policy-30-days.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and which summaries would end with it.")
 @json_option
 def retain_command(ledger: str, conversation: str, **given: Any) -> int:
     """Purge the originals of old turns for good, and record the boundary of what can no longer be had.
@@ -181,16 +182,20 @@ def retain_command(ledger: str, conversation: str, **given: Any) -> int:
     Constraints in force keep their words. An open or protected turn is never purged: then nothing is.
     """
     with open_ledger(ledger) as store:
-        done = store.retain(conversation, given["before"], given["reason"])
+        done = store.retain(conversation, given["before"], given["reason"], rehearse=given["dry_run"])
     if given["as_json"]:
         click.echo(json.dumps(as_tree(done)))
-    elif done.event is None:
+    elif not (done.turns or done.messages):
         click.echo("nothing to purge")
     else:
         click.echo(
-            f"purged up to sequence {done.through_sequence}: {done.turns:,} turns, {done.messages:,} messages,"
-            f" {done.parts:,} parts, {done.summaries:,} summaries"
+            f"{'would purge' if given['dry_run'] else 'purged'} up to sequence {done.through_sequence}:"
+            f" {done.turns:,} turns, {done.messages:,} messages, {done.parts:,} parts, {done.summaries:,} summaries"
         )
+    if done.voided:
+        click.echo(f"summaries that end with it: {', '.join(done.voided)}", err=True)
+    if done.lost:
+        click.echo(f"plans are refused then until a new turn names them: {', '.join(done.lost)}", err=True)
     if not done.cleared:
         click.echo("a reader keeps old pages of the file; run this again when it is closed", err=True)
     return 0

@@ -25,9 +25,12 @@ class Upkeep:
         """Compare the whole ledger with itself; `reanchor` and `rebuild` repair what is not a fact."""
         return verify(self._store, reanchor=reanchor, remake=rebuild, progress=progress)
 
-    def retain(self, conversation_id: str, before_sequence: int, reason: str) -> Boundary:
-        """Purge the originals of turns that began before a sequence, and record it (R146)."""
-        return retain(self._store, conversation_id, before_sequence, reason)
+    def retain(self, conversation_id: str, before_sequence: int, reason: str, *, rehearse: bool = False) -> Boundary:
+        """Purge the originals of turns that began before a sequence, and record it (R146).
+
+        rehearse  only say what the run would take, which summaries it would void and what plans would then lack.
+        """
+        return retain(self._store, conversation_id, before_sequence, reason, rehearse=rehearse)
 
     def retentions(self, conversation_id: str) -> tuple[Boundary, ...]:
         """Return the retention runs of a conversation: what can no longer be had, and why (R146)."""

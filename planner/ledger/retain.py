@@ -17,6 +17,7 @@ from planner.ledger.faults import mapped
 from planner.ledger.heads import conversation_key
 from planner.ledger.lineage import NO_CUT, Segment, lineage
 from planner.ledger.lock import lock_of
+from planner.ledger.purge_effects import current_in, effects
 from planner.ledger.relating import settle_relations
 from planner.ledger.rows import newest_messages, newest_turn
 from planner.ledger.scope import Scope, check_id, open_scope
@@ -38,6 +39,8 @@ class Boundary:
     """One retention run: turns up to `through_sequence` have no originals any more, and `reason` says why.
 
     `cleared` is false where a reader or a full disk kept old pages from being overwritten; the same run again does it.
+    `voided` are ids of current summaries that end with the run, `lost` what plans are refused for afterwards
+    (`unrecoverable_history`); both are told by the run itself and not by its record.
     """
 
     conversation_id: str
@@ -49,18 +52,33 @@ class Boundary:
     summaries: int = 0
     event: int | None = None
     cleared: bool = True
+    voided: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
-def retain(store: Store, conversation_id: str, before_sequence: int, reason: str) -> Boundary:
+class _Rehearsed(Exception):  # noqa: N818 - it says no error
+    """Ends the transaction of a rehearsal: nothing of it stays."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        super().__init__()
+        self.boundary = boundary
+
+
+def retain(
+    store: Store, conversation_id: str, before_sequence: int, reason: str, *, rehearse: bool = False
+) -> Boundary:
     """Purge the originals of every turn that began before a sequence, in every branch.
 
-    reason  an id such as `policy-30-days`, no sentence.
+    reason    an id such as `policy-30-days`, no sentence.
+    rehearse  do all of it and take it back: the answer is that of the run, without event, and nothing is written.
     Open and protected turns are no one's to purge: RefusalSignal `invalid-input` names the sequence. Constraints in
     force keep their words; every other part of the conversation goes, requests kept for replay among them.
     """
     check_id(reason, "$.reason")
     if not is_whole(before_sequence):
         invalid("$.beforeSequence", "expected a whole number, 0 or more")
+    if rehearse:
+        return _rehearsal(store, conversation_id, before_sequence, reason)
     _secure_delete(store, "on")
     try:
         with store.write("retain") as tx:
@@ -68,6 +86,14 @@ def retain(store: Store, conversation_id: str, before_sequence: int, reason: str
         return replace(boundary, cleared=boundary.through_sequence is None or _clear(store))
     finally:
         _secure_delete(store, "fast")
+
+
+def _rehearsal(store: Store, conversation_id: str, before_sequence: int, reason: str) -> Boundary:
+    try:
+        with store.write("rehearse retention") as tx:
+            raise _Rehearsed(_purge(open_scope(tx, conversation_id, None), before_sequence, reason))
+    except _Rehearsed as end:
+        return replace(end.boundary, event=None, cleared=True)
 
 
 def _secure_delete(store: Store, value: str) -> None:
@@ -85,6 +111,7 @@ def _purge(scope: Scope, before_sequence: int, reason: str) -> Boundary:
     known = scope.head.purged_through
     if through is None or (known is not None and through <= known):
         return Boundary(scope.conversation_id, known, reason)
+    before = current_in(scope, lines, known)
     tx.connection.execute("INSERT INTO retention_switch (open) VALUES (1)")
     counts: dict[str, Any] = {
         "turns": _touch_purged(tx, scope.conversation, through, -1 if known is None else known),
@@ -99,7 +126,11 @@ def _purge(scope: Scope, before_sequence: int, reason: str) -> Boundary:
     tx.set_head(replace(scope.head, purged_through=through))
     tx.connection.execute("DELETE FROM turn_chain WHERE conversation = ?", (scope.conversation,))
     extend_chain(tx, scope.conversation, scope.line)
-    return Boundary(scope.conversation_id, through, reason, **counts, event=event, cleared=False)
+    found = effects(scope, lines, before, through)
+    return Boundary(
+        scope.conversation_id, through, reason, **counts, event=event, cleared=False, voided=found.voided,
+        lost=found.lost,
+    )  # fmt: skip
 
 
 def _lines(tx: Transaction, conversation: int) -> list[tuple[Segment, ...]]:

@@ -177,6 +177,8 @@ def test_retention_is_recorded(tmp_path: Path, capsysbinary: Capture) -> None:
     """R146 on the command line: what was purged is counted, gone from the export, and the export says so."""
     where = ("--ledger", tmp_path / "a.db", "--conversation", "c1")
     here(capsysbinary, "ledger", "import", chat_file(tmp_path), *where)
+    done = here(capsysbinary, "ledger", "retain", *where, "--before", "6", "--reason", "policy-30-days", "--dry-run")
+    assert (0, b"would purge up to sequence 4: 2 turns, 4 messages, 0 parts, 0 summaries\n") == (done.code, done.out)
     done = here(capsysbinary, "ledger", "retain", *where, "--before", "6", "--reason", "policy-30-days", "--json")
     assert (0, 4, 2, 4) == (done.code, done.json["throughSequence"], done.json["turns"], done.json["messages"])
     done = here(capsysbinary, "ledger", "retain", *where, "--before", "6", "--reason", "again")
