@@ -15,7 +15,7 @@ from planner.bundles.bundle import FolderBundle
 from planner.bundles.digest import bundle_digest
 from planner.bundles.foreign import cleanly
 from planner.bundles.gguf import CUT_SHORT
-from planner.bundles.hf_config import CONFIG, TEMPLATE_FILE
+from planner.bundles.hf_config import CONFIG, PROCESSOR_TEMPLATE, TEMPLATE_FILE
 from planner.bundles.hf_folder import id_of, open_folder
 from planner.bundles.hub import HubModel, fetch
 from planner.bundles.manifest import MANIFEST_FILE, ManifestFile, dump_manifest, parse_manifest
@@ -132,6 +132,10 @@ def _id(wanted: Wanted) -> str:
 def _name(model: Path | HubModel) -> str:
     if isinstance(model, HubModel):
         return model.repository.partition("/")[2]
+    place = model.resolve()
+    if place.parent.name == "snapshots" and place.parents[1].name.startswith("models--"):
+        # A hub cache names its folders by commit, and the model above them.
+        return place.parents[1].name.rpartition("--")[2]
     return model.resolve().name.removesuffix(".gguf").removesuffix(".litertlm")
 
 
@@ -165,6 +169,8 @@ def _template_file(manifest: Manifest) -> str | None:
     if manifest.template_digest is None:
         return None
     names = {entry.path for entry in manifest.files}
-    if TEMPLATE_FILE in names:
-        return TEMPLATE_FILE
+    # A processor's template is read, and so among the files, only where no other file has one.
+    for name in (TEMPLATE_FILE, PROCESSOR_TEMPLATE):
+        if name in names:
+            return name
     return CONFIG if CONFIG in names else manifest.files[0].path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.bundles.bundle import FolderBundle
-from planner.bundles.hf_config import CONFIG, FolderConfig
+from planner.bundles.hf_config import CONFIG, GENAI_CONFIG, FolderConfig
 from planner.bundles.loaded import Loaded
 from planner.bundles.profile_words import dropped, parsed, raised, rewritten
 from planner.values.bundle import Manifest
@@ -18,7 +18,7 @@ def advise(bundle: FolderBundle, manifest: Manifest) -> tuple[str, ...]:
     Markers that the template looks for are quoted, other text of it is not. Raises what the profile raises.
     """
     loaded, config = bundle.parts
-    lines = [*_disagreements(loaded, config)]
+    lines = [*_disagreements(loaded, config), *_stops(loaded, config)]
     if manifest.context_tokens is None:
         lines.append("no file states a context; the limit of each request counts (state it with --context)")
     if manifest.template_digest is None:
@@ -40,6 +40,14 @@ def _disagreements(loaded: Loaded, config: FolderConfig) -> Iterator[str]:
     if other:
         first = ", ".join(map(str, sorted(other)[:6])) + (" ..." if len(other) > 6 else "")
         yield f"{CONFIG} describes {len(other)} added tokens otherwise than the tokenizer's file, which counts: {first}"
+
+
+def _stops(loaded: Loaded, config: FolderConfig) -> Iterator[str]:
+    end = config.tokens.get("eos_token")
+    if config.stop_ids and end is not None and loaded.lookup(end) not in config.stop_ids:
+        yield f"{GENAI_CONFIG} ends answers at other ids than the end token of {CONFIG}"
+    if any(index >= loaded.vocabulary_size for index in config.stop_ids):
+        yield f"{GENAI_CONFIG} ends answers at ids that the tokenizer does not have"
 
 
 def _text(stated: object) -> object:

@@ -40,8 +40,10 @@ def compare(first: Side, second: Side) -> dict[str, Any]:
 
     Raises what loading and measuring the bundles raise.
     """
-    texts = _texts(first.bundle.engine, second.bundle.engine)
-    samples = [_sample(one, other) for one, other in zip(first.samples, second.samples, strict=True)]
+    texts = [_named(row, first, second) for row in _texts(first.bundle.engine, second.bundle.engine)]
+    samples = [
+        _named(_sample(one, other), first, second) for one, other in zip(first.samples, second.samples, strict=True)
+    ]
     return {
         "schemaVersion": "1.0",
         "modelBundleIds": [first.manifest.id, second.manifest.id],
@@ -93,6 +95,14 @@ def _texts(first: Engine, second: Engine) -> list[dict[str, Any]]:
         ]
         rows.append({"id": row["id"], **_ids(found[0], found[1])})
     return rows
+
+
+def _named(row: dict[str, Any], first: Side, second: Side) -> dict[str, Any]:
+    """Say what the ids at the first different place stand for; the texts are our own."""
+    ids = row["idsThere"] or [None, None]
+    engines = (first.bundle.engine, second.bundle.engine)
+    texts = [None if one is None else engine.decode([one]) for one, engine in zip(ids, engines, strict=True)]
+    return row | {"tokensThere": texts if row["idsThere"] else None}
 
 
 def _contents(messages: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from planner.bundles.control_tokens import check_control_tokens
 from planner.bundles.digest import text_digest
 from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
 from planner.bundles.gguf import load_gguf
-from planner.bundles.hf_config import CONFIG, FolderConfig, read_config
+from planner.bundles.hf_config import CONFIG, PROCESSOR_TEMPLATE, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens
 from planner.bundles.litertlm import load_litertlm
 from planner.bundles.loaded import Loaded, check_floor
@@ -102,8 +102,8 @@ def _config(files: FolderFiles, parsed: ManifestFile) -> FolderConfig:
     manifest = parsed.manifest
     present = frozenset(entry.path for entry in manifest.files)
     name = parsed.template_file
-    if name is None or name == CONFIG:
-        config = read_config(files, present & {CONFIG}, manifest.template_entry or "default")
+    if name in (None, CONFIG, PROCESSOR_TEMPLATE):
+        config = read_config(files, present & {CONFIG, name}, manifest.template_entry or "default")
         config = replace(config, template=None) if name is None else config
     else:
         config = read_config(files, present & {CONFIG}) if CONFIG in present else FolderConfig()

@@ -23,6 +23,9 @@ MODEL_CONFIG = "config.json"
 TEMPLATE_FILE = "chat_template.jinja"
 LEGACY_NAMES = "special_tokens_map.json"
 GENAI_CONFIG = "genai_config.json"
+PROCESSOR_TEMPLATE = "chat_template.json"
+"""The template's place in folders that also take pictures; read where no other file has one."""
+MORE_TEMPLATES = "additional_chat_templates"
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _CONTEXT_KEYS = ("model_max_length", "max_position_embeddings", "max_sequence_length", "n_positions", "n_ctx")
@@ -31,7 +34,10 @@ _NONSENSE = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FolderConfig:
-    """`tokens` are the named special tokens as text, with what the template may read beside them."""
+    """`tokens` are the named special tokens as text, with what the template may read beside them.
+
+    `stop_ids` are the ids at which an ONNX Runtime GenAI folder says that an answer ends.
+    """
 
     tokenizer_class: str | None = None
     tokens: Mapping[str, str] = field(default_factory=dict)
@@ -40,6 +46,7 @@ class FolderConfig:
     template: str | None = None
     template_entry: str | None = None
     kv: KvGeometry | None = None
+    stop_ids: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -50,15 +57,16 @@ def read_config(files: FolderFiles, present: frozenset[str], entry: str = "defau
     """
     stated = parse_object(files.read(CONFIG, MAX_CONFIG_BYTES), CONFIG) if CONFIG in present else {}
     contexts = [_context(stated)]
-    kv = None
+    kv, genai = None, {}
     if MODEL_CONFIG in present:
         model = parse_object(files.read(MODEL_CONFIG, MAX_CONFIG_BYTES), MODEL_CONFIG)
         kv = geometry_of_config(model)
         inner = model.get("text_config")
         contexts += [_context(model), _context(inner if isinstance(inner, dict) else {})]
     if GENAI_CONFIG in present:
-        genai = parse_object(files.read(GENAI_CONFIG, MAX_CONFIG_BYTES), GENAI_CONFIG).get("model")
-        contexts.append(_context(genai if isinstance(genai, dict) else {}, ("context_length",)))
+        found = parse_object(files.read(GENAI_CONFIG, MAX_CONFIG_BYTES), GENAI_CONFIG).get("model")
+        genai = found if isinstance(found, dict) else {}
+        contexts.append(_context(genai, ("context_length",)))
     known = [value for value in contexts if value is not None]
     template, used, warnings = _template(files, present, stated, entry)
     if len(set(known)) > 1:
@@ -75,8 +83,13 @@ def read_config(files: FolderFiles, present: frozenset[str], entry: str = "defau
         template=template,
         template_entry=used,
         kv=kv,
+        stop_ids=_ids(genai.get("eos_token_id")),
         warnings=warnings,
     )
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return tuple(one for one in (value if isinstance(value, list) else [value]) if type(one) is int)
 
 
 def token_text(value: Any) -> str | None:
@@ -149,7 +162,18 @@ def _template(
         if inner is not None and inner != outer:
             warnings += (f"{TEMPLATE_FILE} and {CONFIG} hold different templates; {TEMPLATE_FILE} is used",)
         inner = outer
+    warnings += more_templates(present)
+    if inner is None and PROCESSOR_TEMPLATE in present:
+        value = parse_object(files.read(PROCESSOR_TEMPLATE, MAX_CONFIG_BYTES), PROCESSOR_TEMPLATE)
+        inner = _named_templates(value.get("chat_template")).get("default")
     return inner, None if inner is None else "default", warnings
+
+
+def more_templates(present: frozenset[str]) -> tuple[str, ...]:
+    """Return the warning about templates in a folder of their own, () where there is none."""
+    if MORE_TEMPLATES not in present:
+        return ()
+    return (f"the templates in {MORE_TEMPLATES} are not read; name one with --template to use it",)
 
 
 def _named_templates(value: Any) -> dict[str, str]:

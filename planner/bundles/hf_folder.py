@@ -16,6 +16,8 @@ from planner.bundles.hf_config import (
     GENAI_CONFIG,
     LEGACY_NAMES,
     MODEL_CONFIG,
+    MORE_TEMPLATES,
+    PROCESSOR_TEMPLATE,
     TEMPLATE_FILE,
     FolderConfig,
     read_config,
@@ -25,9 +27,9 @@ from planner.bundles.registry import Source, choose_format
 from planner.values.bundle import Manifest
 from planner.values.reasons import PlannerFault
 
-CONFIG_FILES = frozenset({CONFIG, MODEL_CONFIG, GENAI_CONFIG, TEMPLATE_FILE, LEGACY_NAMES})
+CONFIG_FILES = frozenset({CONFIG, MODEL_CONFIG, GENAI_CONFIG, TEMPLATE_FILE, LEGACY_NAMES, PROCESSOR_TEMPLATE})
 """What is read beside the tokenizer's own files."""
-_ALWAYS_KNOWN = CONFIG_FILES | {"bundle.json"}
+_ALWAYS_KNOWN = CONFIG_FILES | {"bundle.json", MORE_TEMPLATES}
 
 
 _NOT_OF_AN_ID = re.compile(r"[^A-Za-z0-9._:-]+")

@@ -11,6 +11,7 @@ from planner.bundles.adapter import check_adapter
 from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
 from planner.bundles.litertlm import read_sections
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
+from planner.bundles.provenance import Provenance
 from planner.bundles.user_folder import ID
 from planner.values.reasons import PlannerFault
 
@@ -31,10 +32,21 @@ def recheck(ref: str, user_folder: Path) -> tuple[Rechecked, ...]:
     ref  an id in `user_folder`, or the path of a bundle's folder
     A model that is gone is a note: the copies are planned with. Raises manifest_invalid.
     """
+    parsed = _parsed(ref, user_folder)
+    return () if parsed is None else tuple(_rows(parsed))
+
+
+def added_from(ref: str, user_folder: Path) -> Provenance | None:
+    """Return where the files of a bundle were copied from, None for one that was not added. Raises manifest_invalid."""
+    parsed = _parsed(ref, user_folder)
+    return None if parsed is None else parsed.provenance
+
+
+def _parsed(ref: str, user_folder: Path) -> ManifestFile | None:
     folder = user_folder / ref if ID.fullmatch(ref) and (user_folder / ref).is_dir() else Path(ref)
     if not (folder / MANIFEST_FILE).is_file():
-        return ()
-    return tuple(_rows(parse_manifest(FolderFiles(folder).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))))
+        return None
+    return parse_manifest(FolderFiles(folder).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
 
 
 def _rows(parsed: ManifestFile) -> Iterator[Rechecked]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from planner.bundles.files import MAX_TEMPLATE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles, parse_text
 from planner.bundles.gguf import CUT_SHORT, read_header_bytes
-from planner.bundles.hf_config import TEMPLATE_FILE, read_config
+from planner.bundles.hf_config import MORE_TEMPLATES, TEMPLATE_FILE, more_templates, read_config
 from planner.bundles.hf_folder import CONFIG_FILES, listed_names
 from planner.bundles.litertlm import open_litertlm, read_sections, without_weights
 from planner.bundles.open import opener_of
@@ -58,7 +58,8 @@ def _stage_folder(files: FolderFiles, staged: Staged) -> Taken:
     chosen = {*names, *(files.names & CONFIG_FILES)}
     for name in sorted(chosen):
         staged.write(name, files.read(name, MAX_TOKENIZER_BYTES))
-    return Taken(None, unread(files.names - chosen), files.entries)
+    warnings = (*unread(files.names - chosen - {MORE_TEMPLATES}), *more_templates(files.names))
+    return Taken(None, warnings, files.entries)
 
 
 def _stage_whole(path: Path, staged: Staged, beside: frozenset[str]) -> Taken:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.asking import BUNDLE_HELP, open_named
+from planner.cli.files import user_folder
 from planner.values.reasons import PlannerFault
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def command(ref: str, as_json: bool) -> int:
     """Show a bundle's manifest and measured template profile."""
     bundle = open_named(ref)
-    described = _describe(bundle)
+    described = _describe(bundle) | {"addedFrom": _added_from(ref)}
     if as_json:
         click.echo(json.dumps(described, indent=1, sort_keys=True))
         return 0
@@ -29,6 +30,14 @@ def command(ref: str, as_json: bool) -> int:
 
     draw_bundle(described)
     return 0
+
+
+def _added_from(ref: str) -> dict[str, Any] | None:
+    """Return where `planner bundle add` took the files of a bundle from, None for any other bundle."""
+    from planner.bundles.recheck import added_from
+
+    found = added_from(ref, user_folder())
+    return None if found is None else {key: value for key, value in asdict(found).items() if value}
 
 
 def _describe(bundle: FolderBundle) -> dict[str, Any]:

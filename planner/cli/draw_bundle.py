@@ -38,6 +38,8 @@ def draw_bundle(described: Mapping[str, Any]) -> None:
         shown = [(name, _cell(value)) for name, value in profile.items() if name not in _NOT_DRAWN]
         rows(("profile", "measured"), shown)
         rows(("changed before rendering",), [(one["name"],) for one in profile["normalisations"]])
+    if described["addedFrom"] is not None:
+        rows(("added from", ""), [(name, _ascii(_cell(value))) for name, value in described["addedFrom"].items()])
     for warning in manifest["warnings"]:
         say(f"warning  {warning}")
 
@@ -55,6 +57,10 @@ def _runtime(found: Mapping[str, Any] | None) -> str | None:
     version = found["version"] or "version not stated"
     declared = [f"{name} {found[name]:,}" for name in ("context_tokens", "slots", "overhead_tokens") if found[name]]
     return ", ".join([found["profile"]["name"], version, *declared])
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _cell(value: Any) -> str:

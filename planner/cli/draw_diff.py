@@ -80,5 +80,6 @@ def _verdict(row: Mapping[str, Any]) -> str:
     if row["same"]:
         return "same ids"
     prompt = "the same text" if row["samePrompt"] else "another text"
-    there = " and ".join("the end" if index is None else str(index) for index in row["idsThere"])
+    pairs = zip(row["idsThere"], row["tokensThere"], strict=True)
+    there = " and ".join("the end" if index is None else f"{index} {text[:24]!a}" for index, text in pairs)
     return f"{prompt}; ids part at token {row['firstDifferent']:,}: {there}"

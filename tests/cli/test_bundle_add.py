@@ -42,6 +42,7 @@ def test_a_bundle_that_was_added_is_known_to_every_command(home: dict[str, str],
     assert [("mine", True)] == [(row["id"], row["ready"]) for row in rows if not row["shipped"]]
     shown = planner("bundle", "show", "mine", "--json", env=home).json
     assert again.json["bundleDigest"] == shown["manifest"]["digest"]
+    assert {"path": str(model.resolve())} == shown["addedFrom"]
     planned = planner("plan", "--chat", chat, "--bundle", "mine", "--json", env=home)
     counted = planner("count", "--chat", chat, "--bundle", "mine", env=home)
     assert (0, len(planned.json["ids"])) == (planned.code, int(counted.text))

@@ -137,6 +137,12 @@ def test_a_damaged_copy_is_not_said_to_be_there(add: Add, own: Path, model: Path
         add(model, id="mine")
 
 
+def test_a_folder_of_a_hub_cache_is_named_by_its_model(add: Add, tmp_path: Path) -> None:
+    """Its own name is a commit."""
+    folder = plain_copy(tmp_path / "models--owner--Some-Model" / "snapshots" / ("1" * 40))
+    assert "Some-Model" == add(folder).manifest.id
+
+
 def test_a_shipped_id_cannot_be_taken(add: Add, own: Path) -> None:
     """A shipped bundle answers to it first, whatever stands in the user's folder."""
     with pytest.raises(PlannerFault, match="bundle_exists: a shipped"):

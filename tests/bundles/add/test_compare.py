@@ -92,6 +92,9 @@ def test_a_change_of_one_part_is_named_and_no_other_is(add: Add, model: Path, tm
             at = row["firstDifferent"]
             assert one.ids[:at] == two.ids[:at]
             assert one.ids[at : at + 1] != two.ids[at : at + 1]
+            engines = (first.bundle.engine, second.bundle.engine)
+            there = [engine.decode([ids[at]]) for engine, ids in zip(engines, (one.ids, two.ids), strict=True)]
+            assert there == row["tokensThere"]
     assert any(not row["same"] for row in found["conversations"]) == (name in ("template", "merges"))
     texts = {row["same"] for row in found["texts"]}
     assert texts == ({False} if name == "merges" else {True})

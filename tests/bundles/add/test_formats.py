@@ -14,6 +14,8 @@ from tokenizers import Tokenizer
 
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.open import open_bundle
+from planner.planner import Planner
+from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault
 from tests.bundles.add.conftest import Add, left_over
 from tests.bundles.gguf.conftest import vocabulary_path
@@ -126,6 +128,63 @@ def test_R220_bundle_formats_genai(add: Add, own: Path, model: Path) -> None:
     bundle = open_bundle("m", user_folder=own)
     assert by_tokenizers(model, TEXTS[0]) == list(bundle.engine.encode_parsed(TEXTS[0]))
     assert published_template(model) == bundle.template_source
+
+
+@pytest.mark.parametrize(
+    ("stops", "lines"),
+    [
+        ("end", []),
+        (0, ["genai_config.json ends answers at other ids than the end token of tokenizer_config.json"]),
+        (["end", 1 << 20], ["genai_config.json ends answers at ids that the tokenizer does not have"]),
+        (None, []),
+    ],
+)
+def test_the_end_token_of_genai_config_is_compared(add: Add, model: Path, stops: object, lines: list[str]) -> None:
+    """One id or several; `end` stands for the id of the tokenizer's own end token."""
+    named = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"]
+    end = Tokenizer.from_file(str(model / "tokenizer.json")).token_to_id(named)
+    stated = json.loads(json.dumps(stops).replace('"end"', str(end)))
+    config = {"model": {"context_length": 3_072, "eos_token_id": stated}}
+    (model / "genai_config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert lines == [line for line in add(model).warnings if "genai_config" in line]
+
+
+def test_a_template_of_a_processor_is_read_where_no_other_file_has_one(add: Add, own: Path, model: Path) -> None:
+    """chat_template.json; beside chat_template.jinja it is not read and not copied."""
+    (model / "chat_template.json").write_text(json.dumps({"chat_template": TEMPLATE}), encoding="utf-8")
+    assert published_template(model) == add(model, id="both").bundle.template_source
+    assert not (own / "both" / "chat_template.json").exists()
+    (model / "chat_template.jinja").unlink()
+    expected = open_bundle(model).manifest.digest
+    assert expected == add(model, id="one").manifest.digest
+    bundle = open_bundle("one", user_folder=own)
+    assert TEMPLATE == bundle.template_source
+    assert bundle.profile.template_digest == bundle.manifest.template_digest
+
+
+def test_further_templates_in_a_folder_of_their_own_are_named(add: Add, model: Path) -> None:
+    """One of them can be taken with --template."""
+    (model / "additional_chat_templates").mkdir()
+    (model / "additional_chat_templates" / "rag.jinja").write_text("x", encoding="utf-8")
+    (line,) = [line for line in add(model).warnings if "additional_chat_templates" in line]
+    assert line.startswith("the templates in additional_chat_templates are not read")
+
+
+def test_names_of_special_tokens_in_a_file_of_their_own_are_kept(add: Add, own: Path, model: Path) -> None:
+    """Older folders have special_tokens_map.json: the added bundle plans as the folder does."""
+    config = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
+    names = {name: config.pop(name) for name in ("bos_token", "eos_token") if name in config}
+    (model / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (model / "special_tokens_map.json").write_text(json.dumps(names), encoding="utf-8")
+    by_path, added = open_bundle(model), add(model, id="m")
+    assert by_path.manifest.digest == added.manifest.digest
+    by_id = open_bundle("m", user_folder=own)
+    assert names["eos_token"] == by_id.manifest.variables["eos_token"]
+    chat = [{"role": "user", "content": "hello"}]
+    plans = [Planner(bundle).plan(messages=chat) for bundle in (by_path, by_id)]
+    assert isinstance(plans[0], Plan)
+    assert isinstance(plans[1], Plan)
+    assert list(plans[0].ids) == list(plans[1].ids)
 
 
 def test_R220_bundle_formats_mlx(add: Add, own: Path, model: Path) -> None:
