@@ -95,6 +95,15 @@ def shipped_ids() -> frozenset[str]:
     return frozenset(child.name for child in folder.iterdir() if (child / MANIFEST_FILE).is_file())
 
 
+def manifest_folder(ref: str | Path, user_folder: Path | None) -> Path | None:
+    """Return the folder of the manifest that an id or a path names, None for a model without one."""
+    if isinstance(ref, str) and _ID.fullmatch(ref):
+        for folder, _ in _places(user_folder):
+            if (folder / ref / MANIFEST_FILE).is_file():
+                return folder / ref
+    return Path(ref) if (Path(ref) / MANIFEST_FILE).is_file() else None
+
+
 def _list_one(folder: Path, shipped: bool) -> Listed:
     row = Listed(folder.name, folder, shipped)
     try:

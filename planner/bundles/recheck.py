@@ -9,10 +9,11 @@ from typing import Literal
 
 from planner.bundles.adapter import check_adapter
 from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
+from planner.bundles.from_manifest import located
 from planner.bundles.litertlm import read_sections
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
+from planner.bundles.open import manifest_folder
 from planner.bundles.provenance import Provenance
-from planner.bundles.user_folder import ID
 from planner.values.reasons import PlannerFault
 
 
@@ -29,7 +30,7 @@ class Rechecked:
 def recheck(ref: str, user_folder: Path) -> tuple[Rechecked, ...]:
     """Compare the files that a bundle was copied from with the copies; () for a bundle that was not added.
 
-    ref  an id in `user_folder`, or the path of a bundle's folder
+    ref  an id, or the path of a bundle's folder
     A model that is gone is a note: the copies are planned with. Raises manifest_invalid.
     """
     parsed = _parsed(ref, user_folder)
@@ -42,10 +43,23 @@ def added_from(ref: str, user_folder: Path) -> Provenance | None:
     return None if parsed is None else parsed.provenance
 
 
+def verify_files(ref: str, user_folder: Path) -> None:
+    """Compare every file of a bundle's manifest with it, those too that no plan reads; nothing without a manifest.
+
+    Raises bundle_mismatch, bundle_incomplete, manifest_invalid, and what reading raises.
+    """
+    folder = manifest_folder(ref, user_folder)
+    if folder is not None:
+        for entry, files in located(folder, _read_manifest(folder)):
+            _compare(files, entry.path)
+
+
 def _parsed(ref: str, user_folder: Path) -> ManifestFile | None:
-    folder = user_folder / ref if ID.fullmatch(ref) and (user_folder / ref).is_dir() else Path(ref)
-    if not (folder / MANIFEST_FILE).is_file():
-        return None
+    folder = manifest_folder(ref, user_folder)
+    return None if folder is None else _read_manifest(folder)
+
+
+def _read_manifest(folder: Path) -> ManifestFile:
     return parse_manifest(FolderFiles(folder).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
 
 
@@ -78,9 +92,14 @@ def _files(path: Path, parsed: ManifestFile) -> None:
     entries = {entry.path: entry for entry in parsed.manifest.files if entry.path not in overlaid}
     files = FolderFiles(path if path.is_dir() else path.parent, entries)
     for name in entries:
-        if name.lower().endswith(".litertlm"):
-            read_sections(files, name)
-        elif name.lower().endswith(".gguf"):
-            files.read_head(name, lambda handle, _: handle.read())
-        else:
-            files.read(name, MAX_TOKENIZER_BYTES)
+        _compare(files, name)
+
+
+def _compare(files: FolderFiles, name: str) -> None:
+    """Read a file as its format is read: the entry of a whole model is over the parts that are read of it."""
+    if name.lower().endswith(".litertlm"):
+        read_sections(files, name)
+    elif name.lower().endswith(".gguf"):
+        files.read_head(name, lambda handle, _: handle.read())
+    else:
+        files.read(name, MAX_TOKENIZER_BYTES)

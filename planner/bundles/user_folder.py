@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from planner.bundles.activated import STATE_FILE
+from planner.bundles.digest import sha256_hex
 from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
 from planner.values.reasons import PlannerFault
@@ -112,6 +114,7 @@ def _check_same(target: Path, made: ManifestFile) -> None:
 def _exchange(staged: Staged, target: Path) -> None:
     old = staged.root.with_name(staged.root.name + "-old")
     with writing():
+        _keep_records(target, staged.root)
         target.rename(old)
         try:
             staged.root.rename(target)
@@ -119,3 +122,13 @@ def _exchange(staged: Staged, target: Path) -> None:
             old.rename(target)
             raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _keep_records(target: Path, root: Path) -> None:
+    """Keep what was activated for the bundle that leaves as a record: it was approved for that bundle, not for this."""
+    for path in sorted(target.glob("activation*.json")):
+        name = path.name
+        if name == STATE_FILE:
+            digest = sha256_hex((target / MANIFEST_FILE).read_bytes()) if (target / MANIFEST_FILE).is_file() else ""
+            name = f"activation-{digest[:12] or 'before'}.json"
+        shutil.copyfile(path, root / name)

@@ -20,7 +20,7 @@ def command(ref: str, remeasure: bool, as_json: bool) -> int:
     from planner.cli.bundle_checks import check_bundle, check_sources, lift_drift
 
     bundle = open_named(ref)
-    found = [*check_bundle(bundle), *check_sources(ref)]
+    found = [*check_bundle(bundle, ref), *check_sources(ref)]
     if remeasure and not any(row.result == "failed" for row in found):
         found += lift_drift(bundle)
     if as_json:

@@ -25,12 +25,15 @@ class Check:
     code: str = ""
 
 
-def check_bundle(bundle: FolderBundle) -> list[Check]:
+def check_bundle(bundle: FolderBundle, ref: str) -> list[Check]:
     """Run every check that the bundle's parts allow; a fault ends the list as its last, failed row."""
+    from planner.bundles.recheck import verify_files
     from planner.bundles.selftest import selftest
+    from planner.cli.files import user_folder
 
     found: list[Check] = []
     try:
+        verify_files(ref, user_folder())
         count = len(bundle.manifest.files)
         found.append(Check("files agree with the manifest", "passed", "1 file" if count == 1 else f"{count} files"))
         found.append(Check("tokenizer loads", "passed", f"{bundle.engine.vocab_size:,} entries"))

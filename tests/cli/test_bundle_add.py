@@ -52,6 +52,27 @@ def test_a_bundle_that_was_added_is_known_to_every_command(home: dict[str, str],
     assert {"passed"} == {row["result"] for row in checked.json[:-1]}
 
 
+def test_every_copied_file_is_checked_those_too_that_no_plan_reads(home: dict[str, str], tmp_path: Path) -> None:
+    """One byte of any of them makes the first row a failed one."""
+    model = plain_copy(tmp_path / "model")
+    (model / "config.json").write_text('{"n_ctx": 2048}', encoding="utf-8")
+    assert 0 == add(home, model, "--id", "mine").code
+    shown = planner("bundle", "show", "mine", "--json", env=home).json
+    folder = next((tmp_path / "home").rglob("bundle.json")).parent
+    names = [entry["path"] for entry in shown["manifest"]["files"]]
+    assert "config.json" in names
+    for name in names:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        checked = planner("bundle", "check", "mine", "--json", env=home)
+        assert (2, "failed", "bundle_mismatch") == (
+            checked.code,
+            checked.json[0]["result"],
+            checked.json[0]["code"],
+        )
+        (folder / name).write_bytes(data)
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

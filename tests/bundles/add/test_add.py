@@ -113,6 +113,19 @@ def test_the_same_content_is_there_already_and_other_content_is_refused(add: Add
     assert (before != (own / "mine" / "bundle.json").read_bytes(), ["mine"]) == (True, left_over(own))
 
 
+def test_templates_activated_for_a_bundle_that_is_replaced_stay_a_record_and_count_no_more(
+    add: Add, own: Path, model: Path
+) -> None:
+    """They were approved for the bundle that leaves; each replacement keeps the records before it."""
+    add(model, id="mine")
+    for number in (1, 2):
+        (own / "mine" / "activation.json").write_text(f'{{"record": {number}}}', encoding="utf-8")
+        add(model, id="mine", replace=True, context=1_000 + number)
+        kept = sorted(path.read_text(encoding="utf-8") for path in (own / "mine").glob("activation-*.json"))
+        assert [f'{{"record": {one}}}' for one in range(1, number + 1)] == kept
+        assert not (own / "mine" / "activation.json").exists()
+
+
 def test_another_context_under_the_same_id_is_other_content(add: Add, model: Path) -> None:
     """No id of a token changes by it, but plans do."""
     add(model, id="mine", context=4_096)
@@ -199,15 +212,20 @@ def test_a_model_changed_after_it_was_added_is_told_and_changes_no_plan(add: Add
     assert added.manifest.digest == open_bundle("mine", user_folder=own).manifest.digest
 
 
-def test_a_process_that_dies_leaves_a_whole_bundle_or_none(own: Path, model: Path, measured: Path) -> None:
-    """Killed at the Nth write for N = 1, 2, 3 until one run ends: never a bundle of some files."""
+@pytest.mark.parametrize("replacing", [False, True])
+def test_a_process_that_dies_leaves_a_whole_bundle_or_none(
+    add: Add, own: Path, model: Path, gguf: Path, measured: Path, replacing: bool
+) -> None:
+    """Killed at the Nth write for N = 1, 2, 3 until one run ends: never a bundle of some files, never a lost one."""
     program = (
         "import os, sys\nfrom pathlib import Path\nfrom planner.bundles.add import Wanted, add_bundle\n"
         "left, sync = int(sys.argv[1]), os.fsync\n"
         "def dying(handle):\n global left\n left -= 1\n if left == 0: os._exit(9)\n sync(handle)\n"
         "os.fsync = dying\n"
-        "add_bundle(Wanted(Path(sys.argv[2]), id='mine'), Path(sys.argv[3]), cache_dir=Path(sys.argv[4]))\n"
+        "wanted = Wanted(Path(sys.argv[2]), id='mine', replace=True)\n"
+        "add_bundle(wanted, Path(sys.argv[3]), cache_dir=Path(sys.argv[4]))\n"
     )
+    before = [add(gguf, id="mine").manifest.digest] if replacing else []
     codes = []
     for turn in range(1, 20):
         done = subprocess.run(
@@ -216,9 +234,11 @@ def test_a_process_that_dies_leaves_a_whole_bundle_or_none(own: Path, model: Pat
         codes.append(done.returncode)
         listed = [row for row in list_bundles(own) if not row.shipped]
         assert [] == [row.id for row in listed if row.fault is not None]
+        digests = [row.manifest.digest for row in listed if row.manifest is not None]
         if done.returncode == 0:
+            assert (1, True) == (len(digests), digests != before)
             break
-        assert listed == []
+        assert before == digests
     assert [9, 9, 9, 9, 0] == codes
 
 
