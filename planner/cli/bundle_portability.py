@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ import click
 
 from planner.cli.asking import BUNDLE_HELP, open_named
 from planner.cli.failure import REFUSED, complain, usage
-from planner.cli.files import cache_folder
+from planner.cli.files import cache_folder, write_output
 from planner.cli.opening import as_tree
-from planner.values.reasons import PlannerFault
+from planner.values.reasons import PlannerFault, RefusalSignal
 
 if TYPE_CHECKING:
     from planner.runtimes.renderers import Renderer
@@ -45,8 +46,15 @@ only where --engine names it.
     help="Folder into which npm install --prefix put @huggingface/jinja; default: npm in the cache folder.",
 )
 @click.option("--llama-url", metavar="URL", help="A llama.cpp server that runs a model with this template.")
+@click.option(
+    "--rewrite",
+    metavar="FILE|-",
+    help="Write a template that renders the same and no longer depends on trim_blocks and lstrip_blocks.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts and findings as JSON.")  # fmt: skip
-def command(ref: str, wanted: str, npm_folder: str | None, llama_url: str | None, as_json: bool) -> int:
+def command(
+    ref: str, wanted: str, npm_folder: str | None, llama_url: str | None, rewrite: str | None, as_json: bool
+) -> int:
     """Compare what other engines make of a bundle's template."""
     from planner.encoding.template_lint import lint_template
     from planner.runtimes.portability import check_portability
@@ -55,6 +63,9 @@ def command(ref: str, wanted: str, npm_folder: str | None, llama_url: str | None
         raise usage("--engine llama needs --llama-url")
     bundle = open_named(ref)
     bundle.profile  # noqa: B018 - what an unknown template is refused for comes before its source is read
+    if rewrite is not None:
+        _write(bundle.template_source, rewrite)
+        return 0
     found: list[Portability] = []
     absent: dict[str, str] = {}
     for name in ("npm", "llama") if wanted == "all" else (wanted,):
@@ -96,6 +107,18 @@ def renderer_named(name: str, npm_folder: str | None, llama_url: str | None) -> 
     if llama_url is None:
         raise PlannerFault("environment", "no --llama-url was given")
     return LlamaRenderer(llama_url, now=datetime.now().astimezone().isoformat())
+
+
+def _write(source: str, name: str) -> None:
+    from planner.encoding.template import TemplateFailure
+    from planner.encoding.template_rewrite import without_block_trimming
+
+    written: str | None = None
+    with suppress(TemplateFailure):
+        written = without_block_trimming(source)
+    if written is None:
+        raise RefusalSignal("not_supported_yet", "a template with raw blocks is not rewritten")
+    write_output(name, written.encode())
 
 
 def _npm_folder(given: str | None) -> Path:
