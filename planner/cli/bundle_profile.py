@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.asking import BUNDLE_HELP, open_named
+from planner.values.reasons import PlannerFault
 
 if TYPE_CHECKING:
     from planner.bundles.bundle import FolderBundle
+    from planner.values.profile import TemplateProfile
 
 
 @click.command("profile", help=f"Describe what a bundle's template, tokenizer and tiers come to.\n\n{BUNDLE_HELP}")
@@ -30,19 +32,20 @@ def command(ref: str, as_json: bool) -> int:
 
 
 def describe(bundle: FolderBundle) -> dict[str, Any]:
-    """Return the whole description as JSON types. Raises PlannerFault, also bundle_has_no_template."""
+    """Return the whole description as JSON types; without a template there are languages alone. Raises PlannerFault."""
     from planner.bundles.profile_words import described
     from planner.bundles.typical import language_costs, tiers_of, turns_in_tiers
     from planner.planner import Planner
 
-    profile, manifest = bundle.profile, bundle.manifest
-    fitting = turns_in_tiers(Planner(bundle).plan, manifest.id, tiers_of(manifest))
+    profile, manifest = _profile(bundle), bundle.manifest
+    limits = tiers_of(manifest) if profile is not None else ()
+    fitting = turns_in_tiers(Planner(bundle).plan, manifest.id, limits)
     return {
         "schemaVersion": "1.0",
         "modelBundleId": manifest.id,
         "bundleDigest": manifest.digest,
-        "templateDigest": profile.template_digest,
-        "template": described(profile),
+        "templateDigest": None if profile is None else profile.template_digest,
+        "template": None if profile is None else described(profile),
         "languages": [
             {
                 "language": cost.language,
@@ -58,3 +61,12 @@ def describe(bundle: FolderBundle) -> dict[str, Any]:
             for row in map(asdict, fitting)
         ],
     }
+
+
+def _profile(bundle: FolderBundle) -> TemplateProfile | None:
+    try:
+        return bundle.profile
+    except PlannerFault as fault:
+        if fault.code != "bundle_has_no_template":
+            raise
+    return None

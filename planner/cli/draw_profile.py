@@ -28,7 +28,10 @@ def draw_profile(described: Mapping[str, Any]) -> None:
     """Draw what the template does, the cost of each language, the turns of each tier."""
     say(f"bundle {described['modelBundleId']}", "bold")
     template = described["template"]
-    rows(("template", ""), [(title, _cell(key, template[key])) for key, title in _LINES])
+    if template is None:
+        say("template  none: the files hold no chat template and can only count")
+    else:
+        rows(("template", ""), [(title, _cell(key, template[key])) for key, title in _LINES])
     say()
     rows(
         ("language", "script", "characters", "tokens", "tokens per character"),
@@ -38,6 +41,8 @@ def draw_profile(described: Mapping[str, Any]) -> None:
         ],
         right=(2, 3, 4),
     )
+    if template is None:
+        return
     say()
     limits = sorted({row["inputLimit"] for row in described["turns"]})
     cells = {(row["kind"], row["inputLimit"]): row for row in described["turns"]}

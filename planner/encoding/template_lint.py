@@ -51,7 +51,7 @@ _MISSING: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("rsplit", "format"), _NPM),
     },
 }  # fmt: skip
-_ALWAYS_THERE = frozenset({"role", "function", "type", "arguments", "parameters", "properties", "id"})
+_ALWAYS_THERE = frozenset({"role", "function", "type", "arguments", "parameters", "properties", "id", "text"})
 _TAKES_NULL = frozenset({"default", "d", "tojson", "safe"})
 _TEXT_METHODS = frozenset(
     {"strip", "lstrip", "rstrip", "split", "startswith", "endswith", "replace", "lower", "upper", "title"}

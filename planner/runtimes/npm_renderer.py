@@ -33,6 +33,7 @@ _REASONS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"^Unknown test: ", "it has no such test"),
         (r"^Cannot call something that is not a function", "it has no such method for such a value"),
         (r"^Cannot perform operation|^Cannot concatenate|on (undefined|null) values?", "an operator gets null"),
+        (r"^Expected iterable .*got StringValue", "a text is looped over letter by letter"),
         (
             r"^Cannot access property|^Cannot iterate|^Expected iterable",
             "null or undefined is looked up or looped over",

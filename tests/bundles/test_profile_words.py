@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -172,3 +173,12 @@ def test_an_unknown_bundle_is_refused_in_one_line() -> None:
     """As for every command over a bundle."""
     done = planner("bundle", "profile", "no-such-bundle")
     assert (done.code, done.err.startswith("context plan rejected: bundle_not_found: ")) == (2, True)
+
+
+def test_a_folder_without_a_template_has_its_languages_alone(tmp_path: Path) -> None:
+    """It can count, and that is what is said of it."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((ROOT / "model_bundles" / "reference" / name).read_bytes())
+    tree = planner("bundle", "profile", tmp_path, "--json").json
+    assert (tree["template"], tree["turns"], len(tree["languages"])) == (None, [], len(samples()["languages"]))
+    assert "can only count" in planner("bundle", "profile", tmp_path).text

@@ -63,6 +63,27 @@ def test_a_planted_undefined_filter_raises_there_alone(npm: NpmRenderer) -> None
     }
 
 
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        ("{% for letter in messages[0].role %}{{ letter }}{% endfor %}", "a text is looped over letter by letter"),
+        ("{{ messages[0].nothing | trim }}", "a filter gets null or undefined"),
+        ("{{ messages[0].role | wordcount }}", "it has no such filter for such a value"),
+        ("{{ messages[0].role.isspace() }}", "it has no such method for such a value"),
+        ("{% set x = {1: 2} %}{{ messages[0].role }}", "an object has keys that are no strings"),
+        ("{% for a, b in [(1, 2)] %}{{ a }}{% endfor %}", "a tuple is unpacked"),
+        ("{{ messages[0].role is escaped }}", "it has no such test"),
+        ("{{ messages[missing] }}{{ messages[0].role }}", "null or undefined is looked up or looped over"),
+    ],
+)
+def test_a_raise_has_its_reason_in_our_words(npm: NpmRenderer, source: str, cause: str) -> None:
+    """One place per reason; what the engine says of it is not kept."""
+    assert ("raises_there", cause) == (
+        verdicts(source, npm)["question"].verdict,
+        verdicts(source, npm)["question"].cause,
+    )
+
+
 def test_numbers_that_javascript_does_not_keep_are_found(npm: NpmRenderer) -> None:
     """The shape of numbers differs, at the first figure that does, and no other shape does."""
     calls = "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}"
