@@ -19,6 +19,7 @@ import pytest
 from planner.bundles.open import open_bundle
 from planner.planner import Planner
 from planner.runtimes.llama_cpp import expected_cached
+from planner.values.observation import Reported
 from planner.values.plan import Plan, Refusal
 from planner.values.runtime_rows import RUNTIMES
 from tests.bundles.gguf.texts import mixed_texts
@@ -126,6 +127,18 @@ def test_a_rewind_to_all_that_was_given_raises(toy: Toy) -> None:
     generator.generate_next_token()
     with pytest.raises(RuntimeError, match="rewind is greater than the current length"):
         generator.rewind_to(3)
+
+
+def test_three_calls_find_what_its_count_counts(toy: Toy, planning: Planner) -> None:
+    """`token_count` after an answer is that of the session: prompt and answer."""
+
+    def call(plan: Plan) -> Reported:
+        generator = toy.generator(plan.ids, CONTEXT)
+        for _ in range(4):
+            generator.generate_next_token()
+        return Reported(generator.token_count(), output_tokens=4)
+
+    assert RUNTIMES["onnx-genai"].reported_meaning == planning.learn_meaning(call).meaning == "session_with_output"
 
 
 def _int32(ids: Sequence[int]) -> Any:
