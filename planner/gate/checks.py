@@ -17,6 +17,7 @@ from planner.values.digest import final_input_digest
 from planner.values.gate import Expectation, Reason
 from planner.values.plan import Plan, Refusal
 from planner.values.request import PlanRequest
+from planner.values.turn import Turn
 from planner.wire.dump import dump_plan_file
 
 
@@ -123,9 +124,17 @@ def _turns(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
     for turn in kept:
         if turn in covered:
             yield Reason("turn_beside_its_summary", f"turn/{turn.id}")
-    spoken = [turn for turn in request.turns if turn.state not in ("cancelled", "superseded")]
-    if len([turn for turn in spoken if turn not in kept and turn not in covered]) != _reduced(plan):
+    if not _says_what_is_absent(request, plan, kept, covered):
         yield Reason("reduction_differs", "history")
+
+
+def _says_what_is_absent(request: PlanRequest, plan: Plan, kept: list[Turn], covered: list[Turn]) -> bool:
+    """Tell whether the notice counts every turn that is in the prompt in no form, and its ranges hold no other."""
+    spoken = [turn for turn in request.turns if turn.state not in ("cancelled", "superseded")]
+    absent = [turn for turn in spoken if turn not in kept and turn not in covered]
+    ranges = () if plan.receipt.history_reduced is None else plan.receipt.history_reduced.ranges
+    within = [turn for turn in spoken if any(low <= turn.sequence <= high for low, high in ranges)]
+    return len(absent) == _reduced(plan) and sorted(t.id for t in within) == sorted(t.id for t in absent)
 
 
 def _expected(plan: Plan, expect: Expectation) -> Iterator[Reason]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.values.bundle import Manifest
 from planner.values.candidate import Candidate
-from planner.values.digest import PLANNER_VERSION, digest
+from planner.values.digest import PLANNER_VERSION, chain_of, digest, request_digest
 from planner.values.gate import Reason
 from planner.values.plan import Plan, Refusal
 from planner.values.receipt import Receipt
@@ -34,14 +34,19 @@ def check_receipt(
         yield Reason("receipt_of_other_bundle", name)
     if plan_id_of(receipt) != name:
         yield Reason("plan_id_differs", name)
-    if receipt.mode != request.options.mode or any(
-        getattr(receipt, field) != getattr(request, field) for field in _OF_REQUEST
-    ):
+    header = [getattr(receipt, field) == getattr(request, field) for field in _OF_REQUEST]
+    same = receipt.mode == request.options.mode and receipt.request_digest == digest_of(request)
+    if not (same and all(header)):
         yield Reason("request_differs", name)
     if receipt.account != answer.account:
         yield Reason("account_differs", name)
     if isinstance(answer, Plan):
         yield from _lists(answer)
+
+
+def digest_of(request: PlanRequest) -> str:
+    """Return the digest of a request that holds its turns."""
+    return request_digest(request, chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value())
 
 
 def plan_id_of(receipt: Receipt) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from planner.steps.admit import admission_of
 from planner.values.check_summary import SummaryFrame, summary_problem
+from planner.values.compaction import Staleness
 from planner.values.constraint import Constraint
 from planner.values.gate import Expectation, Reason
 from planner.values.plan import Plan
@@ -59,7 +60,8 @@ def carried_by_item(request: PlanRequest, live: Mapping[str, Constraint]) -> dic
 
 def check_summaries(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
     """Give summaries that were used although a source changed, and fates that are not true (R85, R97, R117)."""
-    fates = {use.id: use.fate for use in plan.receipt.summaries}
+    uses = {use.id: use for use in plan.receipt.summaries}
+    fates = {name: use.fate for name, use in uses.items()}
     if fates.keys() != {one.id for one in request.summaries}:
         yield Reason("summary_fate_differs", "receipt")
     _, admission = admission_of(request, request.turns)
@@ -72,5 +74,7 @@ def check_summaries(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
         fate = fates.get(record.id)
         if fate == "used" and problem is not None:
             yield Reason("stale_summary_used", record.id)
-        elif (fate in ("stale-source", "invalid-summary")) != (problem is not None):
+        elif (fate in ("stale-source", "invalid-summary")) != (problem is not None) or (
+            fate == "stale-source" and isinstance(problem, Staleness) and uses[record.id].cause != problem.cause
+        ):
             yield Reason("summary_fate_differs", record.id)

@@ -82,9 +82,10 @@ def test_R194_verdict_tied_to_one_candidate() -> None:
     from planner.gate.checks import check_answer
     from planner.values.gate import Expectation
 
-    answer = planner().plan(asked(candidate_id=candidate().candidate_id))
+    request = asked(candidate_id=candidate().candidate_id, app_version="1.0")
+    answer = planner().plan(request)
     newer = candidate(app_version="1.1")
-    found = check_answer(asked(), answer, Expectation(), subject().bundle, newer)
+    found = check_answer(request, answer, Expectation(), subject().bundle, newer)
     assert ["receipt_of_other_candidate"] == [reason.code for reason in found]
     assert newer.candidate_id == Tally(newer, []).result().candidate_id
 
