@@ -58,6 +58,10 @@ def duplicates(
 
 def _within(group: Sequence[tuple[Passage, Signature]], required: Collection[str]) -> Iterable[str]:
     """Yield the duplicates among passages with equal numbers, given in the order in which they would stay."""
+    best = group[0][1]
+    if all(found == best for _, found in group[1:]):  # one text again and again: the first of them stays
+        yield from (passage.citation_id for passage, _ in group[1:] if passage.citation_id not in required)
+        return
     words = [frozenset(token for sentence in found.sentences for token in sentence) for _, found in group]
     spread = Counter(token for tokens in words for token in tokens)
     rarest = [min(tokens, key=lambda token: (spread[token], token), default="") for tokens in words]

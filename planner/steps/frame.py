@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from planner.encoding.tracked import concat
 from planner.steps.frame_blocks import citation_area, conflict_block, state_block
 from planner.steps.frame_fixed import FixedParts
 from planner.steps.frame_turn import FramedTurn, Place, frame_turn
@@ -195,13 +196,8 @@ def _extend(
         return
     # The first user message of the turn carries the block; layer made sure that there is one.
     carrier = next(index for index, message in enumerate(framed.messages) if message["role"] == "user")
-    text: str = ""
-    for piece in front:
-        if isinstance(piece, Leaf):
-            leaves.append(piece)
-            text = text + framing.wrap(piece)
-        else:
-            text = text + piece
+    leaves.extend(piece for piece in front if isinstance(piece, Leaf))
+    text = concat([framing.wrap(piece) if isinstance(piece, Leaf) else piece for piece in front])
     own = framed.messages[carrier]["content"]
     content: Any = [{"type": "text", "text": text + own[0]["text"]}] if isinstance(own, list) else text + own
     messages.extend(framed.messages[:carrier])

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 from array import array
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
@@ -34,18 +34,28 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
-def _field_names(kind: Hashable) -> tuple[str, ...] | None:
-    return tuple(entry.name for entry in fields(kind)) if is_dataclass(kind) else None
+def _fields_of(kind: Hashable) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
+    """Return the names of a dataclass's fields and what reads all of them at once, None for any other type."""
+    if not is_dataclass(kind):
+        return None
+    names = tuple(entry.name for entry in fields(kind))
+    if len(names) > 1:
+        return names, attrgetter(*names)
+    return names, lambda value: tuple(getattr(value, name) for name in names)
 
 
 def _plain(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
-    names = _field_names(cast(Hashable, kind))
-    if names is not None:
-        pairs = ((name, getattr(value, name)) for name in names)
-        return {name: _plain(inner) for name, inner in pairs if inner is not None and inner != ()}
+    known = _fields_of(cast(Hashable, kind))
+    if known is not None:
+        names, read = known
+        return {
+            name: inner if type(inner) in _SCALARS else _plain(inner)
+            for name, inner in zip(names, read(value), strict=True)
+            if inner is not None and inner != ()
+        }
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
