@@ -71,10 +71,11 @@ def check_summaries(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
     )  # fmt: skip
     for record in request.summaries:
         problem = summary_problem(record, request.turns, frame)
-        fate = fates.get(record.id)
-        if fate == "used" and problem is not None:
+        fate, refused = fates.get(record.id), problem is not None
+        told = fate in ("stale-source", "invalid-summary")
+        if fate == "stale-source" and isinstance(problem, Staleness):
+            told = uses[record.id].cause == problem.cause
+        if fate == "used" and refused:
             yield Reason("stale_summary_used", record.id)
-        elif (fate in ("stale-source", "invalid-summary")) != (problem is not None) or (
-            fate == "stale-source" and isinstance(problem, Staleness) and uses[record.id].cause != problem.cause
-        ):
+        elif told != refused:
             yield Reason("summary_fate_differs", record.id)

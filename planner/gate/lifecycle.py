@@ -103,8 +103,8 @@ def _plan(scene: _Scene, event: Event, name: str) -> None:
     answer = chat.plan(asked)
     view = scene.ledger.view(CONVERSATION)
     whole = replace(
-        asked, turns=tuple(scene.ledger.turns(CONVERSATION)), summaries=view.summaries, generation=view.generation, revision=view.revision,
-        conversation_id=CONVERSATION,
+        asked, turns=tuple(scene.ledger.turns(CONVERSATION)), summaries=view.summaries, generation=view.generation,
+        revision=view.revision, conversation_id=CONVERSATION,
     )  # fmt: skip
     scene.played.append(Played(whole, answer, expect, scene.bundle))
     if answer.receipt.generation != scene.generation:
