@@ -16,7 +16,7 @@ from planner.steps.audit import audit
 from planner.steps.duplicates import Signatures, duplicates
 from planner.steps.evidence import with_evidence
 from planner.steps.fit import fit
-from planner.steps.forms import form_rules, may_fit, own_begun, result_name
+from planner.steps.forms import FormRules, form_rules, may_fit, more_bytes, own_begun, result_name, too_many_bytes
 from planner.steps.framing import Framing
 from planner.steps.hidden import strip_frame, stripped_channels
 from planner.steps.horizon import horizon
@@ -41,7 +41,6 @@ from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.receipt import Removal
 from planner.values.request import PlanRequest
 from planner.values.rung import History, Layered
-from planner.values.turn import Turn
 from planner.values.unsupported import check_supported
 from planner.values.view import View
 
@@ -144,10 +143,11 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     layered = layer(clean.request, clean.history)
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
     rules = form_rules(request.options, job.sealing.digest_key, byte_limit)
-    _refuse_huge(layered, own_begun(layered.open_turn, rules), byte_limit)
+    _refuse_huge(layered, rules)
     usable = tuple(p for p in layered.passages if may_fit(p, rules))
     layered = with_evidence(layered, usable)
-    layered = replace(layered, twins=_twins(job, layered, [p for p in usable if not rules.beyond_plain(p.text)]))
+    twins = _twins(job, layered, [p for p in usable if not rules.beyond_plain(p.text)])
+    layered = replace(layered, twins=twins) if twins else layered
     measurer = _measurer(job, layered, counters)
     sizes = Sizes(measurer, job.stores.sizes, rules)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
@@ -203,20 +203,24 @@ def _byte_limit(resolved: Resolved, longest_token_bytes: int | None) -> int | No
     return None if longest_token_bytes is None else resolved.window.total * longest_token_bytes
 
 
-def _refuse_huge(layered: Layered, own: Turn, byte_limit: int | None) -> None:
+def _refuse_huge(layered: Layered, rules: FormRules) -> None:
     """Refuse required text that could not fit however it is encoded, before it is encoded (threats.md §2.4).
 
-    own  the request's own turn, its results in forms that might fit where they have such.
+    Results of the request's own turn are looked at in forms that might fit where they have such.
     """
+    byte_limit, own = rules.byte_limit, layered.open_turn
     if byte_limit is None:
         return
     for kind, items in (("policy", layered.policy), ("scope", layered.data_scope)):
         for item in items:
-            if len(item.text.encode("utf-8", "surrogatepass")) > byte_limit:
+            if more_bytes(item.text, byte_limit):
                 raise RefusalSignal("input_too_large", f"{kind}/{item.id}")
+    if not too_many_bytes(own, byte_limit):
+        return  # no message of it has more bytes than all of them
+    own = own_begun(own, rules)
     for message in own.messages:
         words = message.words().strip()
-        if "<" not in words and len(words.encode("utf-8", "surrogatepass")) > byte_limit:
+        if "<" not in words and more_bytes(words, byte_limit):
             result = f": result {result_name(message)}" if message.tool_result is not None else ""
             raise RefusalSignal("input_too_large", f"turn {own.id}{result}")
 

@@ -46,6 +46,7 @@ class FolderBundle:
         self._engine: Engine | None = None
         self._profile: TemplateProfile | None = None
         self._choose: Callable[[str | None], FolderBundle] | None = None
+        self._source: str | None = None
         self._lock = threading.RLock()
 
     def for_apps(self, choose: Callable[[str | None], FolderBundle]) -> None:
@@ -99,13 +100,17 @@ class FolderBundle:
 
     @property
     def template_source(self) -> str:
-        """The chat template's text. Raises bundle_has_no_template."""
+        """The chat template's text, compared with the manifest once. Raises bundle_has_no_template, bundle_mismatch."""
+        if self._source is not None:
+            return self._source
         template = self.parts[1].template
         if template is None:
             raise PlannerFault("bundle_has_no_template", "the folder holds no chat template; it can only count")
         wanted = None if self._manifest is None else self._manifest.template_digest
         if wanted is not None and text_digest(template) != wanted:
             raise PlannerFault("bundle_mismatch", "the chat template differs from the manifest")
+        if self._manifest is not None:
+            self._source = template
         return template
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
+from math import ceil
 
 from planner.steps.covers import runs_of
 from planner.values.plan import Advice, CompactionAdvice
@@ -23,9 +25,8 @@ def advise(
     bundle_share  the bundle's own `compactAt`, for a request that states none; else it is 0.65.
     Above with nothing to cover nothing is told, and it stays armed.
     """
-    # As it is written: 0.65 of 20 is 13, whatever a double makes of it.
     share = next(one for one in (request.options.compact_at, bundle_share, DEFAULT_COMPACT_AT) if one is not None)
-    threshold = Fraction(repr(share)) * max(0, budget)
+    threshold = _due_from(share, budget)
     if input_tokens < threshold:
         return Advice()
     if request.previous is not None and request.previous.advice_fired:
@@ -33,9 +34,15 @@ def advise(
     covers = runs_to_cover(layered, request.options.tail_turns or DEFAULT_TAIL_TURNS)
     if not covers:
         return Advice()
-    due = CompactionAdvice(input_tokens, -(-threshold.numerator // threshold.denominator), covers,
-                           request.request.risk or "high")  # fmt: skip
+    due = CompactionAdvice(input_tokens, threshold, covers, request.request.risk or "high")
     return Advice(compaction=due, advice_fired=True)
+
+
+@lru_cache(maxsize=64)
+def _due_from(compact_at: float, budget: int) -> int:
+    """Return the fewest tokens at which compaction is due; the same for every plan of a window."""
+    # As it is written: 0.65 of 20 is 13, whatever a double makes of it.
+    return ceil(Fraction(repr(compact_at)) * max(0, budget))
 
 
 def runs_to_cover(layered: Layered, tail_turns: int) -> tuple[tuple[int, int], ...]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from planner.steps.forms import (
     NO_RULES,
+    FactsBook,
     FormRules,
     first_passage,
     first_shown,
     form_texts,
     left_after,
     may_fit,
-    results_in,
     short_texts,
 )
 from planner.steps.frame_blocks import passage_line
@@ -67,17 +67,20 @@ Known = dict[str, Learned]
 class FormBook:
     """The forms of one request's turns and passages.
 
-    `known` outlives the plan; `pinned` holds ids of turns that stay as they are, found when first asked for.
+    `known` and `facts` outlive the plan; `pinned` holds ids of turns that stay as they are, found when first asked
+    for. `offering` are the results (`results_in`) for which a turn may have forms at all.
     """
 
     measurer: Measurer
     rules: FormRules = NO_RULES
     known: Known = field(default_factory=dict)
+    facts: FactsBook = field(default_factory=FactsBook)
     pinned: frozenset[str] | None = None
+    offering: frozenset[int] = field(init=False)
 
-    def offered(self, results: int) -> bool:
-        """Tell whether a turn with such results (`results_in`) may have forms at all."""
-        return results == 2 or (results == 1 and self.rules.any)
+    def __post_init__(self) -> None:
+        """Note which results have forms under these rules."""
+        self.offering = frozenset((1, 2) if self.rules.any else (2,))
 
     def may_shorten(self, turn: Turn) -> bool:
         """Tell whether results of a turn may give way: those of the request's own turn, and of unpinned ones."""
@@ -90,7 +93,8 @@ class FormBook:
 
     def first(self, turn: Turn) -> Shown:
         """Return the forms a turn begins with; mostly none."""
-        if self.rules.byte_limit is None or not self.offered(results_in(turn)) or not self.may_shorten(turn):
+        facts, limit = self.facts.of(turn), self.rules.byte_limit
+        if limit is None or facts.bytes <= limit or facts.results not in self.offering or not self.may_shorten(turn):
             return ()
         shown = first_shown(turn, self.rules, whole=turn.id != self.measurer.layered.open_turn.id)
         return tuple((place, form._replace(tokens=self._of_result(form.text))) for place, form in shown)
@@ -121,7 +125,7 @@ class FormBook:
 
     def prepare(self, turns: Iterable[Turn]) -> None:
         """Find the steps of all of these turns that have some and are not known yet, together."""
-        new = [turn for turn in turns if self.offered(results_in(turn)) and self.may_shorten(turn)]
+        new = [turn for turn in turns if self.facts.of(turn).results in self.offering and self.may_shorten(turn)]
         self._learn([turn for turn in new if not self._is_known(turn)])
 
     def _is_known(self, turn: Turn) -> bool:
@@ -228,7 +232,7 @@ class FormBook:
         turns = list(old)
         own = self.measurer.layered.open_turn
         chains = [self.chain(turn) for turn in turns]
-        of_own = self.chain(own) if self.offered(results_in(own)) else NO_CHAIN
+        of_own = self.chain(own) if self.facts.of(own).results in self.offering else NO_CHAIN
         first = self.firsts(turns)
         for passage in passages:
             shown = first_passage(passage, self.rules)

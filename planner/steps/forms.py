@@ -41,7 +41,7 @@ class FormRules:
 
     def beyond_plain(self, text: str) -> bool:
         """The same for a text that no template strips."""
-        return self.byte_limit is not None and len(text.encode("utf-8", "surrogatepass")) > self.byte_limit
+        return self.byte_limit is not None and more_bytes(text, self.byte_limit)
 
 
 NO_RULES = FormRules()
@@ -56,6 +56,34 @@ def results_in(turn: Turn) -> int:
     """Return 0 for a turn without results, 2 where the application gave one of them forms, else 1."""
     found = [m.tool_result for m in turn.messages if m.tool_result is not None and m.accepted]
     return 0 if not found else 2 if any(result.short_forms for result in found) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFacts:
+    """What a turn's own words say, whatever the request: its results (`results_in`) and its counted bytes."""
+
+    turn: Turn = field(repr=False)
+    results: int
+    bytes: int
+
+
+class FactsBook:
+    """Facts of turns, each turn looked at once; they outlive a plan."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._known: dict[str, TurnFacts] = {}
+
+    def of(self, turn: Turn) -> TurnFacts:
+        """Return the facts of a turn; a newer version of it is looked at anew."""
+        known = self._known.get(turn.id)
+        if known is None or known.turn is not turn:
+            known = self._known[turn.id] = TurnFacts(turn, results_in(turn), counted_bytes(turn))
+        return known
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._known.clear()
 
 
 def form_texts(turn: Turn, rules: FormRules, since: int = 0) -> dict[int, Texts]:
@@ -172,6 +200,16 @@ def too_many_bytes(turn: Turn, byte_limit: int) -> bool:
     return counted_bytes(turn) > byte_limit
 
 
+def more_bytes(text: str, limit: int) -> bool:
+    """Tell whether a text has more bytes than this; a character has four at most, so few are encoded to see it."""
+    return 4 * len(text) > limit and byte_length(text) > limit
+
+
+def byte_length(text: str) -> int:
+    """Return how many bytes a text has in UTF-8, surrogates as they are."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def counted_bytes(turn: Turn) -> int:
     """Return how many bytes of a turn tokens must cover.
 
@@ -182,7 +220,7 @@ def counted_bytes(turn: Turn) -> int:
         if message.accepted:
             words = message.words().strip()
             if "<" not in words:
-                total += len(words.encode("utf-8", "surrogatepass"))
+                total += byte_length(words)
     return total
 
 

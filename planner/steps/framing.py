@@ -31,15 +31,19 @@ class Framing:
 
     def applies(self, concession: str) -> bool:
         """Tell whether a concession is allowed and the template needs it."""
-        profile = self.profile
-        # Where not even one call is carried, no reshaping of calls helps.
-        calls = profile.tool_call == profile.tool_result == "kept"
-        needed = {
-            "serialise_parallel_calls": calls and profile.parallel_calls != "kept",
-            "omit_text_beside_call": calls and profile.text_beside_call != "kept",
-            "join_same_role": "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
-        }
-        return concession in self.concessions and needed[concession]
+        return concession in self.concessions and _NEEDED[concession](self.profile)
+
+
+def _carries_calls(profile: TemplateProfile) -> bool:
+    # Where not even one call is carried, no reshaping of calls helps.
+    return profile.tool_call == profile.tool_result == "kept"
+
+
+_NEEDED: Mapping[str, Callable[[TemplateProfile], bool]] = {
+    "serialise_parallel_calls": lambda profile: _carries_calls(profile) and profile.parallel_calls != "kept",
+    "omit_text_beside_call": lambda profile: _carries_calls(profile) and profile.text_beside_call != "kept",
+    "join_same_role": lambda profile: "raises" in (profile.neighbouring_users, profile.neighbouring_assistants),
+}
 
 
 def carried_framing(framing: Framing) -> Framing:

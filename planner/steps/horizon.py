@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.steps.covers import borders_of, covers_of, runs_of, summary_most
-from planner.steps.forms import too_many_bytes
-from planner.steps.measure import turn_texts
+from planner.steps.forms import byte_length, too_many_bytes
 from planner.steps.size_store import TurnSize
 from planner.steps.sizes import TOLERANCE_TOKENS, Sizes
 from planner.values.forms import FormSteps
@@ -60,28 +59,29 @@ class _Walk:
         return size if turn.id in self.sizes.store.begun_short else None
 
     def huge(self, turn: Turn) -> bool:
-        return self.byte_limit is not None and too_many_bytes(self.sizes.forms.begun(turn), self.byte_limit)
+        limit, forms = self.byte_limit, self.sizes.forms
+        return limit is not None and forms.facts.of(turn).bytes > limit and too_many_bytes(forms.begun(turn), limit)
 
     def forms(self, start: int, covers: Sequence[Cover] = (), raw_from: int = 0) -> FormSteps:
         """Return the steps to shorter forms of all turns that may be raw in a rung that fits, and of passages.
 
         A run that begins before `raw_from` is in none.
         """
-        turns, sizes, known = self.turns, self.sizes, self.sizes.store.turns
+        turns, forms, known = self.turns, self.sizes.forms, self.sizes.store.turns
         places = (*self.layered.older_staying(start), *range(start, len(turns)))
         never = [cover for cover in covers if cover.low < raw_from]
         if never:
             places = tuple(at for at in places if not any(cover.low <= at < cover.high for cover in never))
         looked = map(turns.__getitem__, places)
-        shorter = [turn for turn in looked if sizes.forms.offered(known[turn.id].results)]
-        return sizes.forms.steps(shorter, self.layered.passages)
+        shorter = [turn for turn in looked if known[turn.id].results in forms.offering]
+        return forms.steps(shorter, self.layered.passages)
 
     def turns_back(self, *, covered: bool = False) -> tuple[int, int]:
         """Go back turn by turn; return where the sum exceeded the room and where too large ones end.
 
         covered  a too large turn may be one that a summary stands for, so that it only ends this walk.
         """
-        sizes, turns = self.sizes, self.turns
+        sizes, turns, offering = self.sizes, self.turns, self.sizes.forms.offering
         index, total, gone_through = len(turns), 0, 0
         always = len(turns) - self.depth
         while index > 0 and total <= self.limit:
@@ -95,7 +95,7 @@ class _Walk:
                     if weights:
                         break
                     index = end = index - 1
-                    total += size.tokens if not size.results else sizes.least(turn)
+                    total += size.tokens if size.results not in offering else sizes.least(turn)
                     if total > self.limit:
                         break
                     continue
@@ -266,9 +266,10 @@ class _Walk:
 
 def _weight(turn: Turn) -> int:
     """Return about how many bytes a turn has; tokens follow bytes more closely than characters."""
-    return 64 + sum(
-        len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in turn_texts(turn)
-    )
+    shown = [message for message in turn.messages if message.accepted]
+    texts = [message.words() for message in shown]
+    texts += [f"{call.name}{call.arguments}" for message in shown for call in message.tool_calls]
+    return 64 + sum(map(byte_length, texts))
 
 
 def _low(cover: Cover) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from planner.steps.form_book import Known
+from planner.steps.forms import FactsBook
 
 BEYOND = 1 << 40
 """Stands for items that are known not to fit; no sum with it is ever within a room."""
@@ -35,6 +36,7 @@ class SizeStore:
 
     turns: dict[str, TurnSize] = field(default_factory=dict)
     chains: Known = field(default_factory=dict)
+    facts: FactsBook = field(default_factory=FactsBook)
     begun_short: set[str] = field(default_factory=set)
 
     def forget(self, turn_id: str) -> None:
@@ -45,3 +47,4 @@ class SizeStore:
         """Drop everything."""
         self.turns.clear()
         self.chains.clear()
+        self.facts.clear()

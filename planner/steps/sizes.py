@@ -13,7 +13,7 @@ from dataclasses import replace
 from planner.encoding.encoder import Encoding
 from planner.encoding.spliced import request_begins_with
 from planner.steps.form_book import FormBook, selection_of
-from planner.steps.forms import NO_RULES, FormRules, counted_bytes, results_in, too_many_bytes
+from planner.steps.forms import NO_RULES, FormRules, too_many_bytes
 from planner.steps.frame import Framed
 from planner.steps.frame_blocks import (
     CONFLICTS_CLOSE,
@@ -47,7 +47,7 @@ class Sizes:
         """Start with what the store knows."""
         self.measurer = measurer
         self.store = store
-        self.forms = FormBook(measurer, rules, store.chains)
+        self.forms = FormBook(measurer, rules, store.chains, store.facts)
         for turn_id in store.begun_short:  # in which form a turn begins depends on the window
             store.turns.pop(turn_id, None)
         store.begun_short.clear()
@@ -105,7 +105,8 @@ class Sizes:
 
     def _count_texts(self, turn: Turn) -> None:
         tokens = self.measurer.entry_text_tokens(self.forms.begun(turn))
-        self.store.turns[turn.id] = TurnSize(None, tokens, results_in(turn), counted_bytes(turn))
+        facts = self.store.facts.of(turn)
+        self.store.turns[turn.id] = TurnSize(None, tokens, facts.results, facts.bytes)
 
     def _firsts(self, turns: Sequence[Turn]) -> dict[str, Shown]:
         firsts = self.forms.firsts(turns)
@@ -126,10 +127,8 @@ class Sizes:
         held = sum(tokens for _, tokens in slices)
         by_id = {turn.id: turn for turn in turns}
         for turn_id, tokens in slices:
-            turn = by_id[turn_id]
-            self.store.turns[turn_id] = TurnSize(
-                tokens + omitted.get(turn_id, 0), None, results_in(turn), counted_bytes(turn)
-            )
+            facts = self.store.facts.of(by_id[turn_id])
+            self.store.turns[turn_id] = TurnSize(tokens + omitted.get(turn_id, 0), None, facts.results, facts.bytes)
         if self.base is None:
             own = self.measurer.layered.open_turn.id
             self.base = TurnSize(encoding.tokens - held + omitted.get(own, 0))
@@ -179,12 +178,13 @@ class Sizes:
 
     def may_shorten(self, turns: Sequence[Turn]) -> bool:
         """Tell whether results of any of these turns may have shorter forms."""
-        return any(self.store.turns[turn.id].results for turn in turns)
+        known, offering = self.store.turns, self.forms.offering
+        return any(known[turn.id].results in offering for turn in turns)
 
     def least(self, turn: Turn) -> int:
         """Return a turn's size with every result in its shortest form."""
         size = self.store.turns[turn.id]
-        if not size.results or not self.forms.offered(size.results):
+        if size.results not in self.forms.offering:
             return size.tokens
         chain = self.forms.chain(turn)
         return size.tokens - (chain.saved_alone if size.rendered is None else chain.saved)
@@ -269,7 +269,8 @@ class Sizes:
             if byte_limit is not None and too_many_bytes(begun, byte_limit):
                 return True
             held += self.measurer.entry_text_tokens(begun)
-            if self.forms.offered(results_in(turn)):  # before it stands there, results are in their shortest form
+            # Before the summary stands there, results are in their shortest form.
+            if self.store.facts.of(turn).results in self.forms.offering:
                 held -= self.forms.chain(turn).saved_alone
             if held > block:
                 return True
