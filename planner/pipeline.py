@@ -144,7 +144,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     byte_limit = _byte_limit(resolved, manifest.longest_token_bytes)
     rules = form_rules(request.options, job.sealing.digest_key, byte_limit)
     _refuse_huge(layered, rules)
-    usable = tuple(p for p in layered.passages if may_fit(p, rules))
+    usable = tuple([p for p in layered.passages if may_fit(p, rules)])
     layered = with_evidence(layered, usable)
     twins = _twins(job, layered, [p for p in usable if not rules.beyond_plain(p.text)])
     layered = replace(layered, twins=twins) if twins else layered
@@ -152,7 +152,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     sizes = Sizes(measurer, job.stores.sizes, rules)
     reach = horizon(sizes, request.options, resolved.window.budget, byte_limit)
     dropped = layered.twins if request.options.drop_duplicates else frozenset()
-    passages = tuple(p for p in usable if p.citation_id not in dropped)
+    passages = tuple([p for p in usable if p.citation_id not in dropped])
     steps = ladder(
         layered, request.options, sizes.item, reach=reach, passages=passages, gone=_gone(layered, passages),
     )  # fmt: skip
@@ -172,6 +172,8 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
 
 def _twins(job: Job, layered: Layered, whole: Sequence[Passage]) -> frozenset[str]:
     """Return the duplicates among passages that could stand whole; one that begins in a short form is not compared."""
+    if not whole:
+        return frozenset()
     line = job.request.options.low_value_line
     return duplicates(whole, layered.pinned_passages, job.stores.signatures, line)
 

@@ -17,6 +17,8 @@ from planner.values.prompt import Counters, Leaf, Rendered, Span
 class Assembled:
     """Ids of a whole render, with what each owner is charged.
 
+    `lines` adds the charges up by the section and the bracketed line of their items; `front` is where the first item
+    begins that changes from turn to turn, None where there is none.
     `charges` maps an item to its tokens; `labels` to a leaf of it; `starts` to the index of the token at
     which the run holding its first character begins (the place where history may be cut), or to about its own
     first token where `clean_starts` says that the run begins with another item. `obeyed` names an item whose
@@ -28,11 +30,30 @@ class Assembled:
     labels: dict[str, Leaf] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     clean_starts: dict[str, bool] = field(default_factory=dict)
+    lines: dict[tuple[str, str], int] = field(default_factory=dict)
+    front: int | None = None
     spans: list[tuple[str, int]] = field(default_factory=list)
     control_ids: int = 0
     neutralised: int = 0
     neutral_at: list[tuple[int, int]] = field(default_factory=list)
     obeyed: str | None = None
+
+    def charge(self, owner: Leaf, tokens: int, start: int, *, clean: bool) -> None:
+        """Charge an owner's item; where it was not seen before it begins at token `start`."""
+        item = owner.item
+        label = self.labels.get(item)
+        if label is None:
+            label = self.labels[item] = owner
+            self.charges[item], self.starts[item], self.clean_starts[item] = tokens, start, clean
+            if label.section in _MOVING and (self.front is None or start < self.front):
+                self.front = start
+        else:
+            self.charges[item] += tokens
+        line = label.section, label.of_which
+        self.lines[line] = self.lines.get(line, 0) + tokens
+
+
+_MOVING = frozenset({"history", "request", "retrieval"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +161,8 @@ class _Assembler:
         before = 0
         for owner, count in zip(self.owners, counts, strict=True):
             if owner is not None:
-                item = owner.item
-                if item in out.starts:
-                    out.charges[item] += count
-                else:
-                    # A run that begins with another item's text (a folded policy) cannot be cut at its start.
-                    out.starts[item] = index + before if shared else index
-                    out.charges[item] = count
-                    out.labels[item] = owner
-                    out.clean_starts[item] = not shared
+                # A run that begins with another item's text (a folded policy) cannot be cut at its start.
+                out.charge(owner, count, index + before if shared else index, clean=not shared)
                 shared = True
             before += count
 
@@ -236,8 +250,8 @@ def _fixed(spans: Sequence[Span]) -> int:
 
 def _copied(out: Assembled) -> Assembled:
     return Assembled(
-        out.ids[:], dict(out.charges), dict(out.labels), dict(out.starts), dict(out.clean_starts), out.spans[:],
-        out.control_ids, out.neutralised, out.neutral_at[:],
+        out.ids[:], dict(out.charges), dict(out.labels), dict(out.starts), dict(out.clean_starts), dict(out.lines),
+        out.front, out.spans[:], out.control_ids, out.neutralised, out.neutral_at[:],
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse
 
 from planner.encoding.reown import Marked, own_again
 from planner.values.profile import ParsedString, TemplateProfile, Trims
@@ -57,13 +58,11 @@ def conserve(
     """
     seen = printed(rendered, begun)
     whole, found = seen.whole, seen.pieces
+    sure = whole.difference(found) if found else whole
     missing = [
         leaf
-        for leaf in leaves
-        if (leaf not in whole or leaf in found)
-        and leaf.text
-        and not leaf.text.isspace()
-        and not _kept(leaf, whole, found, profile)
+        for leaf in filterfalse(sure.__contains__, leaves)
+        if leaf.text and not leaf.text.isspace() and not _kept(leaf, whole, found, profile)
     ]
     if not missing:
         return Conserved(rendered, (), (), ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from planner.encoding.assemble import Assembled, Heads, assemble
 from planner.encoding.conserve import conserve
@@ -25,6 +26,7 @@ from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
 from planner.values.reasons import PlannerFault, RefusalSignal
 
 AUDIT_EVERY = 64
+_text_of = attrgetter("text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +183,4 @@ class Encoder:
 
 
 def _characters(inputs: TemplateInputs) -> int:
-    return sum(map(len, [leaf.text for leaf in inputs.leaves])) + 256 * len(inputs.messages)
+    return sum(map(len, map(_text_of, inputs.leaves))) + 256 * len(inputs.messages)

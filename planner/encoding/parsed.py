@@ -78,12 +78,7 @@ def _charged(
         index, start = encoded.token_at(at)
         count = max(0, index - first)
         if owner is not None:
-            item = owner.item
-            out.charges[item] = out.charges.get(item, 0) + count
-            if item not in out.starts:
-                out.starts[item] = first if sharing is not None else run_start
-                out.labels[item] = owner
-                out.clean_starts[item] = False
+            out.charge(owner, count, first if sharing is not None else run_start, clean=False)
             sharing = owner
         if keep_spans:
             out.spans.append((owner.item if owner is not None else "framing", count))

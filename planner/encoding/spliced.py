@@ -17,6 +17,9 @@ from operator import is_not
 from planner.encoding.assemble import Assembled
 from planner.values.prompt import Leaf
 
+_OLD_TURNS = ("history", "")
+"""The line of the account that turns beside the request's own are charged to."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrozenTurn:
@@ -99,7 +102,9 @@ class Block:
             out.ids.frombytes(held[edges[0] * width : edges[-1] * width])
         starts = [edge + shift for edge in edges[:-1]]
         items = self._items[here]
-        out.charges.update(zip(items, self._charges[here], strict=True))
+        charges = self._charges[here]
+        out.charges.update(zip(items, charges, strict=True))
+        out.lines[_OLD_TURNS] = out.lines.get(_OLD_TURNS, 0) + sum(charges)
         out.labels.update(zip(items, self._labels[here], strict=True))
         out.starts.update(zip(items, starts, strict=True))
         neutralised = self._neutralised[here]
@@ -140,6 +145,8 @@ def splice(tail: Assembled, frozen: Sequence[FrozenTurn], first: str, block: Blo
         charges=dict(tail.charges),
         labels=dict(tail.labels),
         clean_starts=tail.clean_starts,
+        lines=dict(tail.lines),
+        front=tail.front,  # the turns come right before `first`
         neutral_at=[entry for entry in tail.neutral_at if entry[0] < at],
     )
     (block or Block()).put(out, frozen)

@@ -35,19 +35,17 @@ def account(assembled: Assembled, request: PlanRequest, window: Window, parts: S
     The six input lines add up to the number of ids by construction.
     """
     lines = dict.fromkeys((*_FIELD_OF_SECTION.values(), *_FIELD_OF_WHICH.values()), 0)
-    labels = assembled.labels
-    for item, tokens in assembled.charges.items():
-        leaf = labels[item]
+    for (section, of_which), tokens in assembled.lines.items():
         # A carried constraint stands in the history, so that the front stays stable, and is policy all the same.
-        lines["policy_tokens" if leaf.of_which == "constraint" else _FIELD_OF_SECTION[leaf.section]] += tokens
-        if leaf.of_which:
-            lines[_FIELD_OF_WHICH[leaf.of_which]] += tokens
+        lines["policy_tokens" if of_which == "constraint" else _FIELD_OF_SECTION[section]] += tokens
+        if of_which:
+            lines[_FIELD_OF_WHICH[of_which]] += tokens
     total = len(assembled.ids)
     split = request.reserved_output
     return Account(
         **lines,
         reserved_output_tokens=window.reserved,
-        framing_tokens=total - sum(assembled.charges.values()),
+        framing_tokens=total - sum(assembled.lines.values()),
         reasoning_reserve_tokens=split.reasoning if split is not None else 0,
         safety_margin_tokens=window.margin,
         runtime_overhead_tokens=window.overhead,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from planner.encoding.control_text import touched_by_content
@@ -17,7 +18,7 @@ from planner.steps.overflow import overflow
 from planner.steps.parts import parts_used
 from planner.steps.prefix import prefix
 from planner.steps.removed import Removed, removed
-from planner.steps.seal import Sealing, carriers, file_items, forms_used, kept_ids, plan_receipt, refusal_receipt
+from planner.steps.seal import Sealing, carriers, forms_used, listed, plan_receipt, refusal_receipt
 from planner.steps.window import Resolved
 from planner.values.account import Account
 from planner.values.plan import Advice, Plan, Refusal
@@ -25,6 +26,7 @@ from planner.values.prompt import Counters
 from planner.values.reasons import CODES, RefusalSignal, outcome_of
 from planner.values.receipt import Dispute
 from planner.values.rung import Ladder, Layered
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 
@@ -110,7 +112,8 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         raise RefusalSignal("control_text_in_field", obeyed)
     parts = parts_used(framed.turns, assembled.ids, answering.guards.by_text)
     figures = account(assembled, request, resolved.window, parts)
-    kept = kept_ids(layered, fitted, framed)
+    items = listed(layered, measured.selection, framed)
+    kept = tuple(map(itemgetter(0), items))
     gone = removed(layered, answering.steps, fitted)
     found = [*framed.hidden, *found_in_blocks(layered, measured.selection)]
     found += [one for one in answering.stripped if one.item in kept and one.form == _form_of(one.item, measured)]
@@ -131,7 +134,7 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         prompt=encoding.rendered.text if encoding.rendered is not None else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
-        file_items=file_items(layered, fitted, framed, kept),
+        file_items=items,
         constraint_ids=tuple(entry.id for entry in layered.constraints),
         carriers=carriers(layered, fitted),
         audit=sealing.admission.audit,
@@ -153,7 +156,9 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
     assembled = encoding.assembled
     if assembled is None or fitted.measured.framed is None:
         raise AssertionError("a fitting rung without a prompt")
-    shown = [entry for entry in fitted.measured.selection.history if not isinstance(entry, Turn)]
+    shown: list[SummaryRecord] = []
+    if answering.layered.summaries:
+        shown = [entry for entry in fitted.measured.selection.history if isinstance(entry, SummaryRecord)]
     flags = list(resolved.flags)
     if answering.layered.summaries and not answering.steps.reach.has_slot:
         flags.append("summary_slot_missing")
@@ -168,8 +173,13 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
         if request.previous.generated_ids is None:
             flags.append("generated_unknown")
     told = {one.key for one in fitted.measured.selection.conflicts}
-    disputed = answering.layered.disputed
-    if any(one.key not in told for one in disputed):
+    disputes = tuple(
+        [
+            Dispute(one.summary_id, one.fact_id, one.fact_key, one.citation_id, one.key in told)
+            for one in answering.layered.disputed
+        ]
+    )
+    if not all(one.explained for one in disputes):
         flags.append("dispute_not_explained")
     return {
         "flags": flags,
@@ -179,9 +189,7 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
         "history_reduced": gone.reduced,
         "forms": forms_used(answering.layered, fitted.measured.selection),
         "summaries": gone.summaries,
-        "disputes": tuple(
-            Dispute(one.summary_id, one.fact_id, one.fact_key, one.citation_id, one.key in told) for one in disputed
-        ),
+        "disputes": disputes,
         "neutralised": assembled.neutralised,
         "tool_detail_lost": tuple(leaf.path for leaf in encoding.detail_lost),
         "summary_versions": tuple(f"{entry.id}@{entry.summary_version}" for entry in shown),

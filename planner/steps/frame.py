@@ -126,15 +126,14 @@ class Framer:
         )  # fmt: skip
 
     def describe(self, selection: Selection, end: Framed) -> Framed:
-        """Return what framing a whole selection says about its turns, over the inputs of its rendered end."""
+        """Return what framing a selection says about its turns, over the inputs of its rendered end.
+
+        Every entry is a turn in its longest form and was framed before, as one whose ids are known was.
+        """
         known = self.turns
-        parts = [
-            (entry.id, known.get(entry.id) or self.turn(entry))
-            for entry in selection.history
-            if isinstance(entry, Turn)
-        ]
+        parts = [(entry.id, known[entry.id]) for entry in selection.history]
         parts.append((self.layered.open_turn.id, self.open_turn()))
-        noted = [(turn_id, part) for turn_id, part in parts if part.used or part.aliases or part.flags or part.hidden]
+        noted = [pair for pair in parts if pair[1].noted]
         return Framed(
             inputs=end.inputs,
             omitted=(),

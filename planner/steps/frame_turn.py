@@ -28,6 +28,7 @@ class FramedTurn:
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
     `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
     `shown` are the shorter forms it was framed in.
+    `noted` tells that a plan says something of it: a concession, another call id, a flag or hidden characters.
     `aliases` maps call ids to the ids shown instead, `used` a concession to message ids; `shapes` are the names
     `explain` asks the profile about.
     """
@@ -45,6 +46,7 @@ class FramedTurn:
     opens_with_user: bool = False
     parsed: bool = False
     hidden: tuple[Found, ...] = ()
+    noted: bool = False
     shown: Shown = ()
     media: tuple[FramedPart, ...] = ()
 
@@ -105,21 +107,20 @@ class _TurnFramer:
                     continue
             self.add(message)
             position += 1
+        hidden = self.look.found()
         return FramedTurn(
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
-            bool(messages) and messages[0].role == "user", self.spells_parsed_string(), self.look.found(),
-            media=tuple(self.media),
+            bool(messages) and messages[0].role == "user", self.spells_parsed_string(), hidden,
+            bool(self.used or self.aliases or self.flags or hidden), media=tuple(self.media),
         )  # fmt: skip
 
     def spells_parsed_string(self) -> bool:
-        for entry in self.profile.parsed_strings:
-            role, mark = entry.role, entry.opener
-            for leaf in self.leaves:
-                if (role in (leaf.role, "reasoning")) and mark in leaf.text:
-                    return True
-        return False
+        marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
+        return any(
+            mark in leaf.text for leaf in self.leaves for role, mark in marks if role in (leaf.role, "reasoning")
+        )
 
     def file_item(self) -> FileItem:
         kind = "required_request" if self.place.request_item is not None else turn_kind(self.turn)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from planner.steps.covers import borders_of, covers_of, runs_of, summary_most
 from planner.steps.forms import byte_length, too_many_bytes
-from planner.steps.size_store import TurnSize
 from planner.steps.sizes import TOLERANCE_TOKENS, Sizes
 from planner.values.forms import FormSteps
 from planner.values.reasons import RefusalSignal
@@ -51,13 +50,6 @@ class _Walk:
         self.play: dict[str, Cover] = {}
         self.unused: dict[str, str] = {}
 
-    def known(self, turn: Turn) -> TurnSize | None:
-        """Return a turn's size, None where it was found for a window that could take more bytes than this one."""
-        size = self.sizes.store.turns.get(turn.id)
-        if size is None or self.byte_limit is None or size.bytes <= self.byte_limit:
-            return size
-        return size if turn.id in self.sizes.store.begun_short else None
-
     def huge(self, turn: Turn) -> bool:
         limit, forms = self.byte_limit, self.sizes.forms
         return limit is not None and forms.facts.of(turn).bytes > limit and too_many_bytes(forms.begun(turn), limit)
@@ -81,24 +73,21 @@ class _Walk:
 
         covered  a too large turn may be one that a summary stands for, so that it only ends this walk.
         """
-        sizes, turns, offering = self.sizes, self.turns, self.sizes.forms.offering
+        turns, known = self.turns, self.sizes.store.turns
         index, total, gone_through = len(turns), 0, 0
         always = len(turns) - self.depth
         while index > 0 and total <= self.limit:
+            if index <= always:
+                index, total = self._over_known(index, total)
+                if index == 0 or total > self.limit:
+                    break
             weights: list[int] = []
             weight = 0
             end, allowance = index, self._allowance(total)
             while index > 0 and weight < allowance:
                 turn = turns[index - 1]
-                size = self.known(turn)
-                if size is not None and index <= always:
-                    if weights:
-                        break
-                    index = end = index - 1
-                    total += size.tokens if size.results not in offering else sizes.least(turn)
-                    if total > self.limit:
-                        break
-                    continue
+                if index <= always and turn.id in known:
+                    break
                 if self.huge(turn):
                     if not covered and index - 1 in self.staying:
                         raise RefusalSignal("input_too_large", f"turn {turn.id}")
@@ -115,6 +104,19 @@ class _Walk:
                 index = gone_through
                 break
         return index, gone_through
+
+    def _over_known(self, index: int, total: int) -> tuple[int, int]:
+        """Go on over turns whose sizes are known, until one is not or their sum exceeds the limit."""
+        turns, sizes, limit = self.turns, self.sizes, self.limit
+        known, offering = sizes.store.turns, sizes.forms.offering
+        while index > 0 and total <= limit:
+            turn = turns[index - 1]
+            size = known.get(turn.id)
+            if size is None:
+                break
+            total += size.tokens if size.results not in offering else sizes.least(turn)
+            index -= 1
+        return index, total
 
     def _allowance(self, total: int) -> float:
         """Return how many bytes of turns to render next, so that the sizes known then exceed the room."""
@@ -220,7 +222,7 @@ class _Walk:
                 total += size if cover.exempt or summed <= room_left else 0
                 continue
             turn = self.turns[index - 1]
-            if self.known(turn) is not None:
+            if turn.id in self.sizes.store.turns:
                 total += self.sizes.least(turn)
             elif self.huge(turn):
                 if index - 1 in self.staying:
@@ -251,7 +253,7 @@ class _Walk:
             if any(cover.low <= place < cover.high for cover in covers):
                 continue  # until its summary stands for it, nothing older fits either
             turn = self.turns[place]
-            if self.known(turn) is not None:
+            if turn.id in self.sizes.store.turns:
                 continue
             if self.huge(turn):
                 raise RefusalSignal("input_too_large", f"turn {turn.id}")

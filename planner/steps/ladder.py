@@ -12,7 +12,7 @@ from itertools import islice
 from typing import overload
 
 from planner.steps.ladder_history import HistoryMoves, bounded_moves, replaced
-from planner.steps.ladder_passages import passage_moves, shorter
+from planner.steps.ladder_passages import PassageMoves, passage_moves, shorter
 from planner.values.constraint import Constraint
 from planner.values.forms import Shown
 from planner.values.give_way import FORMS, PASSAGES, SUMMARIES, TURNS, full_order
@@ -44,7 +44,9 @@ def ladder(
     passages  those still in play, best first; all of them by default.
     """
     kept, forms = layered.passages if passages is None else passages, reach.forms
-    cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size, forms.cited)
+    cited = PassageMoves()
+    if kept:
+        cited = passage_moves(kept, layered.pinned_passages, layered.twins, options, size, forms.cited)
     history = _history_moves(layered, options, size, reach)
     groups: dict[int, Sequence[Move]] = {
         FORMS: [*map(shorter, forms.old)],

@@ -37,8 +37,6 @@ def passage_moves(
     forms  steps to shorter forms by `kind/id`.
     """
     out = PassageMoves()
-    if not passages:
-        return out
     left = list(passages)
 
     def leave(gone: Sequence[Passage], reason: str) -> None:

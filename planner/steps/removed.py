@@ -105,9 +105,14 @@ def _missing_turns(layered: Layered, gone_through: int, kept: set[str], fates: _
     between(gone_through, begin, fates.older)
     turns = layered.history.turns
     if not runs:
-        for index, turn in enumerate(turns[begin:], begin):
-            if turn.id not in kept:
-                add(index, index + 1, fates.reasons.get(f"turn/{turn.id}", "over_budget"))
+        missing = len(turns) - begin - (len(kept) - len(layered.older_staying(begin)))
+        for index in range(begin, len(turns)):
+            if not missing:
+                break  # the rest is all there
+            turn_id = turns[index].id
+            if turn_id not in kept:
+                missing -= 1
+                add(index, index + 1, fates.reasons.get(f"turn/{turn_id}", "over_budget"))
         return found
     index = begin
     while index < len(turns):

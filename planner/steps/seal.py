@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -112,38 +112,63 @@ def refusal_receipt(sealing: Sealing, reason: str, account: Account | None, reso
     return replace(receipt, flags=resolved.flags, defaults=resolved.defaults)
 
 
-def kept_ids(layered: Layered, fitted: Fitted, framed: Framed) -> tuple[str, ...]:
-    """List what is in the prompt, in the order of the parts."""
-    out = [f"policy/{item.id}" for item in layered.policy]
-    out += [f"scope/{item.id}" for item in layered.data_scope]
+_FILE_LAYERS = {
+    "policy": "immutable_policy",
+    "scope": "immutable_policy",
+    "schema": "output_schema",
+    "tool": "tools",
+    "request": "required_request",
+    "preference": "required_request",
+    "parameter": "required_request",
+    "conflict": "required_evidence",
+    "constraint": "immutable_policy",
+    "notice": "summarizable",
+}
+
+
+def listed(layered: Layered, selection: Selection, framed: Framed) -> tuple[FileItem, ...]:
+    """List what is in the prompt, in the order of the parts, as the plan file writes it (X16)."""
+    keys = [f"policy/{item.id}" for item in layered.policy]
+    keys += [f"scope/{item.id}" for item in layered.data_scope]
     if layered.output_schema is not None:
-        out.append(f"schema/{layered.output_schema.id}")
-    out += [f"tool/{tool.id}" for tool in layered.tools]
-    selection = fitted.measured.selection
-    history = selection.history
-    out += [f"constraint/{entry.id}" for entry in selection.constraints]
+        keys.append(f"schema/{layered.output_schema.id}")
+    keys += [f"tool/{tool.id}" for tool in layered.tools]
+    keys += [f"constraint/{entry.id}" for entry in selection.constraints]
     if selection.notice:
-        out.append(NOTICE_KEY)
+        keys.append(NOTICE_KEY)
+    out = _plain_items(keys)
+    turns: list[FileItem] = [part.file_item for _, part in framed.turns]
+    own = turns.pop()
     if layered.summaries:
-        out += [f"summary/{entry.id}" if isinstance(entry, SummaryRecord) else f"turn/{entry.id}" for entry in history]
+        shown = iter(turns)
+        out += [
+            (f"summary/{entry.id}", "summarizable", entry.covers_to)
+            if isinstance(entry, SummaryRecord)
+            else next(shown)
+            for entry in selection.history
+        ]
     else:
-        out += [part.key for _, part in framed.turns[:-1]]
-    out += [f"passage/{passage.citation_id}" for passage in selection.passages]
-    out += [one.key for one in selection.conflicts]
-    out += [f"preference/{item.id}" for item in layered.preferences]
-    out += [f"parameter/{item.id}" for item in layered.request.required_parameters]
-    out.append(f"turn/{layered.open_turn.id}")
-    out.append(f"request/{layered.request.id or layered.open_turn.id}")
+        out += turns
+    pinned = layered.pinned_passages if selection.passages else frozenset()
+    for passage in selection.passages:
+        layer = "required_evidence" if passage.citation_id in pinned else "evictable"
+        out.append((f"passage/{passage.citation_id}", layer, None))
+    keys = [one.key for one in selection.conflicts]
+    keys += [f"preference/{item.id}" for item in layered.preferences]
+    keys += [f"parameter/{item.id}" for item in layered.request.required_parameters]
+    out += _plain_items(keys)
+    out.append(own)
+    out += _plain_items([f"request/{layered.request.id or layered.open_turn.id}"])
     return tuple(out)
+
+
+def _plain_items(keys: Sequence[str]) -> list[FileItem]:
+    return [(key, _FILE_LAYERS[key.partition("/")[0]], None) for key in keys]
 
 
 def front_tokens(assembled: Assembled) -> int:
     """Return how many ids stand before the first run of anything that changes per turn."""
-    labels = assembled.labels
-    moving = [
-        start for item, start in assembled.starts.items() if labels[item].section in ("history", "request", "retrieval")
-    ]
-    return min(moving, default=len(assembled.ids))
+    return len(assembled.ids) if assembled.front is None else assembled.front
 
 
 def cache_key(sealing: Sealing, ids: array[int], front: int) -> str:
@@ -178,8 +203,8 @@ def plan_receipt(
     """Return the receipt of an accepted plan; `extra` holds the fields the pipeline worked out apart."""
     ids = assembled.ids
     front = front_tokens(assembled)
-    flags = [*extra.get("flags", ()), *sorted(framed.flags)]
-    values = {name: value for name, value in extra.items() if name != "flags"}
+    values = dict(extra)
+    flags = [*values.pop("flags", ()), *sorted(framed.flags)]
     return base_receipt(
         sealing,
         "accepted",
@@ -204,33 +229,6 @@ def _item_digests(sealing: Sealing, framed: Framed) -> dict[str, str]:
     for leaf in (*fixed, *(leaf for _, part in framed.turns for leaf in part.leaves)):
         texts.setdefault(leaf.item, []).append(leaf.text)
     return {item: keyed_digest(sealing.digest_key, "\0".join(parts)) for item, parts in texts.items()}
-
-
-_FILE_LAYERS = {
-    "policy": "immutable_policy",
-    "scope": "immutable_policy",
-    "schema": "output_schema",
-    "tool": "tools",
-    "request": "required_request",
-    "preference": "required_request",
-    "parameter": "required_request",
-    "passage": "evictable",
-    "conflict": "required_evidence",
-    "constraint": "immutable_policy",
-    "notice": "summarizable",
-}
-
-
-def file_items(layered: Layered, fitted: Fitted, framed: Framed, kept: tuple[str, ...]) -> tuple[FileItem, ...]:
-    """Return layer and sequence of everything kept, in order, as the plan file writes them (X16)."""
-    moving = {part.key: part.file_item for _, part in framed.turns}
-    for entry in fitted.measured.selection.history:
-        if isinstance(entry, SummaryRecord):
-            key = f"summary/{entry.id}"
-            moving[key] = (key, "summarizable", entry.covers_to)
-    for name in layered.pinned_passages:
-        moving[f"passage/{name}"] = (f"passage/{name}", "required_evidence", None)
-    return tuple([moving.get(key) or (key, _FILE_LAYERS[key.partition("/")[0]], None) for key in kept])
 
 
 def forms_used(layered: Layered, selection: Selection) -> tuple[FormUse, ...]:

@@ -16,18 +16,18 @@ class TurnSize:
     """`rendered` tokens in carried form, None where the turn does not render; `text` its texts alone.
 
     `results` says whether a turn may have shorter forms (`results_in`), `bytes` how many the whole turn counts; the
-    sizes are those of what it begins with.
+    sizes are those of what it begins with. `tokens` is the size in whichever form is known.
     """
 
     rendered: int | None
     text: int | None = None
     results: int = 0
     bytes: int = 0
+    tokens: int = field(init=False)
 
-    @property
-    def tokens(self) -> int:
-        """The size in whichever form is known."""
-        return self.rendered if self.rendered is not None else self.text or 0
+    def __post_init__(self) -> None:
+        """Choose the form once: every later plan adds it up."""
+        object.__setattr__(self, "tokens", self.rendered if self.rendered is not None else self.text or 0)
 
 
 @dataclass(slots=True)
@@ -38,6 +38,24 @@ class SizeStore:
     chains: Known = field(default_factory=dict)
     facts: FactsBook = field(default_factory=FactsBook)
     begun_short: set[str] = field(default_factory=set)
+    most_bytes: int = 0
+
+    def begin(self, byte_limit: int | None) -> None:
+        """Begin a plan: drop sizes of turns that have more bytes than its window could take, whole or shortened.
+
+        A turn begins in the form that the window asks for, so what was found for a larger one says nothing here.
+        """
+        for turn_id in self.begun_short:
+            self.turns.pop(turn_id, None)
+        self.begun_short.clear()
+        if byte_limit is not None and self.most_bytes > byte_limit:
+            self.turns = {name: size for name, size in self.turns.items() if size.bytes <= byte_limit}
+            self.most_bytes = max((size.bytes for size in self.turns.values()), default=0)
+
+    def put(self, turn_id: str, size: TurnSize) -> None:
+        """Keep the size of a turn."""
+        self.turns[turn_id] = size
+        self.most_bytes = max(self.most_bytes, size.bytes)
 
     def forget(self, turn_id: str) -> None:
         """Drop what is known of a turn that has a newer version."""

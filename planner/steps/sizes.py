@@ -48,9 +48,7 @@ class Sizes:
         self.measurer = measurer
         self.store = store
         self.forms = FormBook(measurer, rules, store.chains, store.facts)
-        for turn_id in store.begun_short:  # in which form a turn begins depends on the window
-            store.turns.pop(turn_id, None)
-        store.begun_short.clear()
+        store.begin(rules.byte_limit)
         self.base: TurnSize | None = None
         self.rungs: dict[RungKey, Measured] = {}
         self._passages: dict[str, int] = {}
@@ -106,7 +104,7 @@ class Sizes:
     def _count_texts(self, turn: Turn) -> None:
         tokens = self.measurer.entry_text_tokens(self.forms.begun(turn))
         facts = self.store.facts.of(turn)
-        self.store.turns[turn.id] = TurnSize(None, tokens, facts.results, facts.bytes)
+        self.store.put(turn.id, TurnSize(None, tokens, facts.results, facts.bytes))
 
     def _firsts(self, turns: Sequence[Turn]) -> dict[str, Shown]:
         firsts = self.forms.firsts(turns)
@@ -128,7 +126,7 @@ class Sizes:
         by_id = {turn.id: turn for turn in turns}
         for turn_id, tokens in slices:
             facts = self.store.facts.of(by_id[turn_id])
-            self.store.turns[turn_id] = TurnSize(tokens + omitted.get(turn_id, 0), None, facts.results, facts.bytes)
+            self.store.put(turn_id, TurnSize(tokens + omitted.get(turn_id, 0), None, facts.results, facts.bytes))
         if self.base is None:
             own = self.measurer.layered.open_turn.id
             self.base = TurnSize(encoding.tokens - held + omitted.get(own, 0))

@@ -33,6 +33,7 @@ class Splicer:
         self.depth = depth
         self.store = store
         self.tail: tuple[Selection, Framed, Encoding] | None = None
+        self._cut: tuple[Assembled, list[str], dict[str, FrozenTurn]] | None = None
 
     def tail_of(self, selection: Selection, layered: Layered, framer: Framer) -> Selection | None:
         """Return what must be rendered of a rung, None where it cannot be spliced.
@@ -65,7 +66,7 @@ class Splicer:
     def join(self, selection: Selection, end: Selection, tail: Assembled) -> Assembled | None:
         """Return the whole rung from its rendered end and the frozen turns before it."""
         items = [f"turn/{entry.id}" for entry in end.history]
-        fresh = freeze(tail, items)
+        fresh = self._freeze(tail, items)
         if len(fresh) != len(items):
             return None
         for item, turn in fresh.items():
@@ -89,9 +90,15 @@ class Splicer:
             return
         if not all(ordinary(framer.turn(entry)) for entry in entries):
             return
-        fresh = freeze(assembled, [f"turn/{entry.id}" for entry in entries])
+        fresh = self._freeze(assembled, [f"turn/{entry.id}" for entry in entries])
         for item, turn in islice(fresh.items(), max(0, len(fresh) - unsettled)):
             self.store.turns[item.partition("/")[2]] = turn
+
+    def _freeze(self, assembled: Assembled, items: list[str]) -> dict[str, FrozenTurn]:
+        """Cut a render into its turns; once where it is learned from first and joined then."""
+        if self._cut is None or self._cut[0] is not assembled or self._cut[1] != items:
+            self._cut = assembled, items, freeze(assembled, items)
+        return self._cut[2]
 
 
 def ordinary(framed: FramedTurn) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal
 
 Section = Literal["policy", "tool", "request", "history", "retrieval"]
@@ -77,4 +78,7 @@ class Counters:
 
     def as_dict(self) -> dict[str, int | str]:
         """Return the counters by name, for diagnostics."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(zip(self.__slots__, _counted(self), strict=True))
+
+
+_counted = attrgetter(*Counters.__slots__)

@@ -5,10 +5,12 @@ Audits of every 64th plan are counted apart, in the fields `audit_*`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from statistics import mean
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -27,6 +29,8 @@ BUNDLES = ("qwen3-0.6b", "reference")
 TURNS = 200
 SETTLED = 40
 """Plans before the smaller window is full are left out of comparisons of two windows."""
+FULL = 130
+"""Plans after which the larger window is full and its cut moves too."""
 LONG, LONGER = 128_000, 1_000_000
 CHARACTERS_A_TOKEN = 4
 """More than either bundle has on the benchmark's chat, so that the histories are at least as long as said."""
@@ -183,3 +187,37 @@ def test_a_history_of_a_million_tokens_costs_no_more_than_one_of_128k(name: str)
     assert {row.counters["speed"] for row in (*short[1:], *long[1:])} == {"spliced"}
     for counter in ("renders", "mini_renders", "probe_renders", "characters_rendered", "characters_encoded"):
         assert sum(row.counters[counter] for row in long[1:]) <= sum(row.counters[counter] for row in short[1:])
+
+
+def calls_of(work: Callable[[], Plan]) -> tuple[int, str]:
+    """Count the calls of Python functions that a plan makes; return them and its speed."""
+    found = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal found
+        found += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        answer = work()
+    finally:
+        sys.setprofile(before)
+    return found, f"{answer.diagnostics['speed']} {answer.diagnostics['audit_renders']}"
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_spliced_plan_calls_as_many_functions_at_any_window(name: str) -> None:
+    """Turns that were planned before cost no call each: one call a turn would be sixty more at 32k than at 8k."""
+    small, large = (Growth(name, window, spliced=True) for window in (8_192, 32_768))
+    for growth in (small, large):
+        list(growth.rows(FULL))
+    more: list[int] = []
+    for _ in range(20):
+        few, speed = calls_of(small.plan)
+        many, other = calls_of(large.plan)
+        if {"spliced 0"} == {speed, other}:
+            more.append(many - few)
+        small.append(), large.append()
+    assert len(more) >= 15
+    assert max(more) <= 40
