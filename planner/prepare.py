@@ -147,14 +147,18 @@ class LedgerConversation:
 
 
 class _Watched(Sequence[Turn]):
-    """The turns of a view; one that differs from what an earlier plan saw is forgotten by the stores."""
+    """The turns of a view, each asked for once.
+
+    One that differs from what an earlier plan saw is forgotten by the stores.
+    """
 
     def __init__(self, turns: Sequence[Turn], stores: Stores, known: dict[str, Turn]) -> None:
         self._turns, self._stores, self._known = turns, stores, known
-        self._seen: set[str] = set()
+        self._count = len(turns)
+        self._given: dict[int, Turn] = {}
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return self._count
 
     @overload
     def __getitem__(self, at: int) -> Turn: ...
@@ -162,11 +166,12 @@ class _Watched(Sequence[Turn]):
     def __getitem__(self, at: slice) -> list[Turn]: ...
     def __getitem__(self, at: int | slice) -> Turn | list[Turn]:
         if isinstance(at, slice):
-            return [self._watch(turn) for turn in self._turns[at]]
-        return self._watch(self._turns[at])
+            return [self[place] for place in range(*at.indices(self._count))]
+        found = self._given.get(at)
+        return self._watched(range(self._count)[at]) if found is None else found
 
     def __iter__(self) -> Iterator[Turn]:
-        return (self._watch(turn) for turn in self._turns)
+        return map(self.__getitem__, range(self._count))
 
     def index_of(self, turn_id: str) -> int | None:
         """Return the place of a turn, None where it is not shown."""
@@ -175,10 +180,8 @@ class _Watched(Sequence[Turn]):
             return find(turn_id)
         return next((place for place, turn in enumerate(self._turns) if turn.id == turn_id), None)
 
-    def _watch(self, turn: Turn) -> Turn:
-        if turn.id in self._seen:
-            return turn
-        self._seen.add(turn.id)
+    def _watched(self, place: int) -> Turn:
+        turn = self._given[place] = self._turns[place]
         before = self._known.get(turn.id)
         if before is not None and before != turn:
             self._stores.forget(turn.id)

@@ -224,6 +224,14 @@ def counted_bytes(turn: Turn) -> int:
     return total
 
 
+def weight_of(turn: Turn) -> int:
+    """Return about how many bytes a turn has; tokens follow bytes more closely than characters."""
+    shown = [message for message in turn.messages if message.accepted]
+    texts = [message.words() for message in shown]
+    texts += [f"{call.name}{call.arguments}" for message in shown for call in message.tool_calls]
+    return 64 + sum(map(byte_length, texts))
+
+
 def result_name(message: Message) -> str:
     """Return how a result is named in a detail: its message id, else its call's."""
     return message.id or (message.tool_result.call_id if message.tool_result is not None else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.steps.covers import borders_of, covers_of, runs_of, summary_most
-from planner.steps.forms import byte_length, too_many_bytes
+from planner.steps.forms import too_many_bytes, weight_of
 from planner.steps.sizes import TOLERANCE_TOKENS, Sizes
 from planner.values.forms import FormSteps
 from planner.values.reasons import RefusalSignal
@@ -93,9 +93,11 @@ class _Walk:
                         raise RefusalSignal("input_too_large", f"turn {turn.id}")
                     gone_through = index
                     break
-                weights.append(_weight(turn))
+                weights.append(weight_of(turn))
                 weight += weights[-1]
                 index -= 1
+                if not self.tokens and weight >= _SMALLEST_BATCH and index * weight > 2 * allowance * len(weights):
+                    break  # not nearly all fits: the bytes of a token are learned before more is read
             if index > 0 and weight >= allowance:
                 index, weight = self._sample(end, weights)
             if weights:
@@ -231,7 +233,7 @@ class _Walk:
                 return index, index
             else:
                 batch.append(turn)
-                weight += _weight(turn)
+                weight += weight_of(turn)
             index -= 1
             if batch and (weight >= max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
                 self._learn(batch)
@@ -258,20 +260,12 @@ class _Walk:
             if self.huge(turn):
                 raise RefusalSignal("input_too_large", f"turn {turn.id}")
             batch.append(turn)
-            weight += _weight(turn)
+            weight += weight_of(turn)
             if weight >= _BYTES_A_TOKEN * _SMALLEST_BATCH:
                 self.sizes.learn(batch)
                 batch, weight = [], 0
         if batch or self.sizes.base is None:
             self.sizes.learn(batch)
-
-
-def _weight(turn: Turn) -> int:
-    """Return about how many bytes a turn has; tokens follow bytes more closely than characters."""
-    shown = [message for message in turn.messages if message.accepted]
-    texts = [message.words() for message in shown]
-    texts += [f"{call.name}{call.arguments}" for message in shown for call in message.tool_calls]
-    return 64 + sum(map(byte_length, texts))
 
 
 def _low(cover: Cover) -> int:

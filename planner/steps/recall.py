@@ -179,10 +179,10 @@ class _Without(Sequence[Turn]):
     """Turns less the one at `place`; nothing is read before it is asked for."""
 
     def __init__(self, turns: Sequence[Turn], place: int) -> None:
-        self._turns, self._place = turns, place
+        self._turns, self._place, self._count = turns, place, len(turns) - 1
 
     def __len__(self) -> int:
-        return len(self._turns) - 1
+        return self._count
 
     @overload
     def __getitem__(self, at: int) -> Turn: ...
@@ -190,8 +190,8 @@ class _Without(Sequence[Turn]):
     def __getitem__(self, at: slice) -> list[Turn]: ...
     def __getitem__(self, at: int | slice) -> Turn | list[Turn]:
         if isinstance(at, slice):
-            return [self[index] for index in range(len(self))[at]]
-        index = range(len(self))[at]
+            return [self[index] for index in range(self._count)[at]]
+        index = range(self._count)[at]
         return self._turns[index + (index >= self._place)]
 
 
