@@ -103,8 +103,8 @@ class _Walk:
             if weights:
                 total += self._learn_between(index, end, weight)
             if gone_through:
-                index = gone_through
-                break
+                # How far was read depends on what is remembered: beyond the limit nothing is said of a turn.
+                return (gone_through, gone_through) if total <= self.limit else (index, 0)
         return index, gone_through
 
     def _over_known(self, index: int, total: int) -> tuple[int, int]:
@@ -230,7 +230,8 @@ class _Walk:
                 if index - 1 in self.staying:
                     raise RefusalSignal("input_too_large", f"turn {turn.id}")
                 self._learn(batch)
-                return index, index
+                total += sum(map(self.sizes.least, batch))
+                return (index, index) if total <= self.limit else (index, 0)
             else:
                 batch.append(turn)
                 weight += weight_of(turn)

@@ -58,6 +58,22 @@ def test_a_pinned_turn_older_than_a_too_large_one_stays() -> None:
     }
 
 
+@pytest.mark.parametrize("newer", range(1, 24))
+def test_a_too_large_turn_beyond_the_window_is_not_told_of(newer: int) -> None:
+    """Whether a plan reads as far as it depends on what is remembered, so a conversation and a cold plan say the same.
+
+    So many turns stand after it; where they alone are more than the window holds, everything older is over_budget.
+    """
+    turns = [_turn(1, "a"), _turn(2, HUGE), *(_turn(3 + at, "the pump is shut") for at in range(newer))]
+    chat = PLANNER.conversation()
+    chat.extend(turns[:-1])
+    chat.plan(_request())
+    chat.append(turns[-1])
+    cold, warm = PLANNER.plan(_request(*turns)), chat.plan(_request())
+    assert isinstance(cold, Plan), cold
+    assert cold.receipt == warm.receipt
+
+
 def test_a_turn_at_the_bound_is_measured_not_guessed() -> None:
     """Four bytes a token is the bound: at it a turn is measured, and leaves as over_budget."""
     answer = PLANNER.plan(_request(_turn(1, "x" * (4 * WINDOW - 4)), _turn(2, "c")))
