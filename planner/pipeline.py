@@ -23,6 +23,7 @@ from planner.steps.horizon import horizon
 from planner.steps.ladder import ladder
 from planner.steps.layer import layer
 from planner.steps.measure import FrameStore, Measurer, make_measurer
+from planner.steps.mode import handover
 from planner.steps.recall import asked_turns, recall_view
 from planner.steps.seal import Sealing
 from planner.steps.size_store import SizeStore
@@ -137,6 +138,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     request, encoder = job.request, job.encoder
     manifest = encoder.bundle.manifest
     check_app_version(manifest, request.app_version)
+    how = handover(request, manifest, encoder.certificates)
     resolved = resolve_window(request, manifest)
     _refuse_unknown_options(request, encoder.bundle.profile.options)
     clean = strip_frame(request, job.history)
@@ -166,7 +168,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
         return _plan(job, counters)
     if counters.speed != "spliced":
         sizes.refresh(fitted.measured)
-    answering = Answering(job.sealing, layered, steps, fitted, resolved, encoder.guards, clean.found)
+    answering = Answering(job.sealing, layered, steps, fitted, resolved, encoder.guards, how, clean.found)
     return accepted(answering, counters)
 
 

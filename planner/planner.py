@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.bundles.certificates import certificates
 from planner.bundles.records import (
     DRIFT,
     MEANING,
@@ -149,8 +150,10 @@ class Planner:
             known = self._encoders.get((wanted, id(bundle)))
             if known is None:
                 known = Encoder(bundle, self._cache_bytes)
+                records = self._records(known.bundle.manifest)
+                known.certificates = certificates(records)
                 try:
-                    check_drift(self._records(known.bundle.manifest))
+                    check_drift(records)
                 except PlannerFault as fault:
                     known.blocked = fault
                 self._encoders[wanted, id(bundle)] = known

@@ -18,6 +18,7 @@ Examples:
   planner bundle fit qwen3-0.6b --ram 1GiB --device 130 --cache q8_0
   planner bundle show ./model.litertlm
   planner bundle portability ./my-model --npm ./tools
+  planner bundle certify mine --url http://127.0.0.1:8080 --mode text
 """
 
 COMMANDS = {
@@ -30,6 +31,7 @@ COMMANDS = {
     "template": "Activate another chat template for a bundle, take it back, or say which is in force.",
     "fit": "Estimate which window a memory budget holds, and how long a device reads a prompt.",
     "portability": "Compare what other engines make of a bundle's template, and name what only some forgive.",
+    "certify": "Compare what a runtime reads of text or messages with our plans, and keep a certificate.",
 }
 """Name to short help; a test compares it with the commands."""
 

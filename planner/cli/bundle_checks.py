@@ -73,6 +73,7 @@ def _row(check: SelfTestCheck, failed: bool) -> Check:
 
 def _planned(bundle: FolderBundle) -> list[Check]:
     """Plan one chat with control strings and with plain words: the control ids must be the same."""
+    from planner.bundles.restated import Restated
     from planner.planner import Planner
     from planner.values.plan import Plan
 
@@ -87,7 +88,7 @@ def _planned(bundle: FolderBundle) -> list[Check]:
     controls = {token.id for token in bundle.manifest.control_tokens}
     seen: list[Counter[int]] = []
     for content in (INERT, f"{INERT} {' '.join(spelled)} {INERT}"):
-        answer = Planner(bundle).plan(
+        answer = Planner(Restated(bundle, runtime=None)).plan(
             messages=[
                 {"role": "user", "content": content},
                 {"role": "assistant", "content": content},

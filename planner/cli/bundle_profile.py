@@ -34,12 +34,13 @@ def command(ref: str, as_json: bool) -> int:
 def describe(bundle: FolderBundle) -> dict[str, Any]:
     """Return the whole description as JSON types; without a template there are languages alone. Raises PlannerFault."""
     from planner.bundles.profile_words import described
+    from planner.bundles.restated import measurable
     from planner.bundles.typical import language_costs, tiers_of, turns_in_tiers
     from planner.planner import Planner
 
     profile, manifest = _profile(bundle), bundle.manifest
     limits = tiers_of(manifest) if profile is not None else ()
-    fitting = turns_in_tiers(Planner(bundle).plan, manifest.id, limits)
+    fitting = turns_in_tiers(Planner(measurable(bundle)).plan, manifest.id, limits)
     return {
         "schemaVersion": "1.0",
         "modelBundleId": manifest.id,

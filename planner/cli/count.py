@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +13,7 @@ from planner.cli.files import STDIO, read_input
 from planner.values.reasons import RefusalSignal
 
 if TYPE_CHECKING:
-    from planner.values.bundle import Bundle, Engine
-    from planner.values.profile import TemplateProfile
+    from planner.values.bundle import Bundle
 
 BEYOND_EVERY_WINDOW = 10**9
 MAX_TEXT_BYTES = 64 * 1024 * 1024
@@ -68,40 +66,19 @@ def text_figures(bundle: Bundle, text: str) -> dict[str, Any]:
     return {"tokens": len(bundle.engine.encode(text).ids) if text else 0}
 
 
-class Unlimited:
-    """A bundle without a window, so that a chat of any length is planned whole and nothing leaves."""
-
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
-        self.manifest = replace(bundle.manifest, context_tokens=None, tiers=())
-
-    @property
-    def engine(self) -> Engine:
-        """The tokenizer."""
-        return self._bundle.engine
-
-    @property
-    def template_source(self) -> str:
-        """The chat template's text."""
-        return self._bundle.template_source
-
-    @property
-    def profile(self) -> TemplateProfile:
-        """The measured template profile."""
-        return self._bundle.profile
-
-
 def chat_figures(bundle: Bundle, name: str, tools: str | None) -> dict[str, Any]:
     """Return the tokens of the whole framed chat and of its sections, by the path that plans.
 
     Raises RefusalSignal for a chat that is not valid or that the template cannot carry, and PlannerFault.
     """
+    from planner.bundles.restated import Restated
     from planner.planner import Planner
     from planner.values.account import INPUT_FIELDS, wire_field
     from planner.values.plan import Refusal
 
     chat = read_chat(name, tools)
-    answer = Planner(Unlimited(bundle)).plan(
+    # Without window and runtime a chat of any length is planned whole and nothing leaves.
+    answer = Planner(Restated(bundle, context_tokens=None, tiers=(), runtime=None)).plan(
         messages=chat.messages,
         tools=chat.tools,
         reserved_output_tokens=0,

@@ -10,7 +10,8 @@ import click
 
 from planner.cli.failure import REFUSED, complain, usage
 from planner.cli.files import read_input
-from planner.values.reasons import CODES, Code
+from planner.values.code import Code
+from planner.values.reasons import CODES
 
 KINDS = {
     "refusal": "A plan was asked for and the answer is no. `planner` exits 2, a receipt is made.",

@@ -22,6 +22,7 @@ from planner.encoding.template_bounds import OutputBudgetExceeded
 from planner.encoding.tracked_template import render_tracked
 from planner.encoding.whole import render_whole
 from planner.values.bundle import Bundle
+from planner.values.certificate import Certificate
 from planner.values.prompt import Counters, Leaf, Rendered, TemplateInputs
 from planner.values.reasons import PlannerFault, RefusalSignal
 
@@ -50,6 +51,7 @@ class Encoder:
     """One bundle's template, guards and run cache; safe to share between threads.
 
     `blocked` is set where the bundle's runtime counted otherwise than planned; no plan is made then (X60).
+    `certificates` are those of its runtime by mode, for plans that are handed over as text or messages.
     """
 
     def __init__(self, bundle: Bundle, cache_bytes: int | None = None) -> None:
@@ -58,6 +60,7 @@ class Encoder:
         self.whole = bundle.manifest.encode_mode == "whole"
         self.splicing = not self.whole
         self.blocked: PlannerFault | None = None
+        self.certificates: Mapping[str, Certificate] = {}
         self._plans = 0
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}

@@ -14,6 +14,7 @@ from planner.steps.advise import advise
 from planner.steps.fit import Fitted
 from planner.steps.hidden import Found, found_in_blocks, judge_hidden
 from planner.steps.measure import Measured, Measurer
+from planner.steps.mode import Handover, check_covered, upstream_messages
 from planner.steps.overflow import overflow
 from planner.steps.parts import parts_used
 from planner.steps.prefix import prefix
@@ -40,6 +41,7 @@ class Answering:
     fitted: Fitted = field(repr=False)
     resolved: Resolved
     guards: Guards = field(repr=False)
+    how: Handover
     stripped: tuple[Found, ...] = ()
 
 
@@ -90,8 +92,8 @@ def overflowed(sealing: Sealing, measurer: Measurer, last: Measured, resolved: R
 def accepted(answering: Answering, counters: Counters) -> Plan:
     """Return the plan of the rung that was found.
 
-    Refuses what its measuring said the template cannot carry, attribution_lost, unmeasured_part, and in text
-    mode control_text_in_field.
+    Refuses what its measuring said the template cannot carry, attribution_lost, unmeasured_part, and where the
+    runtime reads text itself control_text_in_field and runtime_not_certified.
     """
     sealing, layered, fitted = answering.sealing, answering.layered, answering.fitted
     resolved = answering.resolved
@@ -106,11 +108,15 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         raise RefusalSignal("attribution_lost", encoding.ambiguous[0].item)
     assembled = encoding.assembled
     obeyed = assembled.obeyed
-    if encoding.rendered is not None and request.options.mode == "text":
-        obeyed = touched_by_content(encoding.rendered, answering.guards)
+    how, rendered = answering.how, encoding.rendered
+    if rendered is not None and how.mode != "ids":
+        obeyed = touched_by_content(rendered, answering.guards)
+        check_covered(how, framed.inputs, rendered.text)
     if obeyed is not None:
         raise RefusalSignal("control_text_in_field", obeyed)
     parts = parts_used(framed.turns, assembled.ids, answering.guards.by_text)
+    if parts and how.certificate is not None:
+        raise RefusalSignal("runtime_not_certified", f"mode {how.mode}: parts that are no text were not compared")
     figures = account(assembled, request, resolved.window, parts)
     items = listed(layered, measured.selection, framed)
     kept = tuple(map(itemgetter(0), items))
@@ -131,7 +137,8 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         removed=gone.removals,
         max_output_tokens=resolved.window.most_output(len(assembled.ids)),
         advice=advise(request, layered, len(assembled.ids), resolved.window.budget, _compact_at(sealing)),
-        prompt=encoding.rendered.text if encoding.rendered is not None else None,
+        prompt=rendered.text.removeprefix(how.begin) if rendered is not None else None,
+        messages=upstream_messages(framed.inputs) if how.mode == "messages" else None,
         spans=tuple(assembled.spans),
         diagnostics=counters.as_dict(),
         file_items=items,
@@ -170,6 +177,8 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
             flags.append("no_previous_ids")
         else:
             fresh -= shared.common_tokens
+            if shared.broken_by == "template_rewrote":
+                flags.append("template_unstable")
         if request.previous.generated_ids is None:
             flags.append("generated_unknown")
     told = {one.key for one in fitted.measured.selection.conflicts}
@@ -183,6 +192,7 @@ def _extra(answering: Answering, encoding: Encoding, gone: Removed) -> dict[str,
         flags.append("dispute_not_explained")
     return {
         "flags": flags,
+        "count_source": answering.how.count_source,
         "defaults": resolved.defaults,
         "prefix": shared,
         "fresh_tokens": fresh,

@@ -29,7 +29,7 @@ def observe(receipt: Receipt, reported: Reported, meaning: Meaning, when: ValidW
     elif (prompt := prompt_tokens(reported, meaning)) is None:
         verdict = _out_of_bounds(reported, meaning, receipt.account)
         cause = "meaning_unknown" if meaning == "unknown" else "figures_missing"
-    elif receipt.count_source == "upper_bound" and prompt <= planned:
+    elif receipt.count_source == "upper_bound" and prompt < planned:
         cause = "upper_bound"  # says nothing about a prompt below it
     else:
         verdict, cause = _verdict(sent, planned, prompt), ""

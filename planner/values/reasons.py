@@ -6,21 +6,8 @@ sources are kept to the letter (R182, X49).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["refusal", "fault", "removal", "flag", "prefix"]
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One row: `outcome` is the terminal state a refusal reports, its own name unless it shares one."""
-
-    name: str
-    kind: Kind
-    meaning: str
-    remedy: str
-    outcome: str = ""
+from planner.values.code import Code
+from planner.values.runtime_codes import runtime_faults, runtime_flags, runtime_refusals
 
 
 def _refusals() -> tuple[Code, ...]:
@@ -72,8 +59,6 @@ def _refusals() -> tuple[Code, ...]:
              "Plan again; do not run this record."),
         Code("template_budget", "refusal", "The template wrote more than its output budget allows.",
              "Do not use this template."),
-        Code("runtime_limit", "refusal", "The runtime's own limits leave no room: its window, its least prefill or "
-             "its most output.", "Reserve less, or run it with a larger window."),
         Code("tier_not_valid", "refusal", "The tier's validity has ended at now, or cannot be judged without it.",
              "Name a tier that is approved now, or send now."),
         Code("hidden_characters", "refusal", "Content holds characters that are not shown: a flag where they stay, a "
@@ -82,6 +67,7 @@ def _refusals() -> tuple[Code, ...]:
              "unfinished item that no summary echoes.", "State the named ids again in a new turn, or end them there."),
         Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
              "Start from the recorded boundary."),
+        *runtime_refusals(),
     )  # fmt: skip
 
 
@@ -132,14 +118,11 @@ def _faults() -> tuple[Code, ...]:
              "Name the bundle, ledger or request of that call; what retention took is gone for good."),
         Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
              "Mend what the reasons name; a larger limit clears none of them."),
-        Code("bundle_blocked_by_drift", "fault", "The bundle's runtime counted other tokens than a plan held; no "
-             "further plan is made with it.", "Find the cause, then planner bundle check ID --remeasure."),
-        Code("record_damaged", "fault", "A record of the bundle in the user's folder cannot be read; it may be what "
-             "blocks it.", "Measure the bundle again: planner bundle check ID --remeasure."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",
              "See planner doctor."),
+        *runtime_faults(),
         *_ledger_faults(),
     )  # fmt: skip
 
@@ -221,10 +204,7 @@ def _records() -> tuple[Code, ...]:
         Code("no_previous_ids", "flag", "previous has no ids, so no common prefix is reported.",
              "Send previous.ids."),
         Code("generated_unknown", "flag", "previous has no generatedIds.", "Send previous.generatedIds."),
-        Code("runtime_none", "flag", "The bundle names no runtime; nothing was deducted for one.",
-             "Name a runtime in the manifest."),
-        Code("runtime_unverified", "flag", "The runtime's version is not stated, or its rules were reviewed for "
-             "another.", "State a reviewed version in the manifest."),
+        *runtime_flags(),
         Code("appended", "prefix", "The previous prompt is a prefix of this one.", "None needed."),
         Code("cut_moved", "prefix", "Older turns left.", "Set lowWater below 1."),
         Code("summary_changed", "prefix", "Another summary stands in the history.", "None needed."),

@@ -30,7 +30,6 @@ _FRESH = "fresh tokens are not limited yet"
 ROWS: tuple[Row, ...] = (
     Row(PlanRequest, "reserved_output", "a reserve split between answer and reasoning is not planned yet"),
     Row(PlanRequest, "device_window", "the window of a device is not considered yet"),
-    Row(Options, "mode", "mode messages is not built yet", lambda mode: mode == "messages"),
     Row(Options, "max_fresh_tokens", _FRESH),
     Row(Options, "on_fresh_exceeded", _FRESH),
     Row(

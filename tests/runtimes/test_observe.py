@@ -244,7 +244,7 @@ def test_a_bound_is_only_ever_exceeded() -> None:
     plan = planner.plan(chat())
     assert isinstance(plan, Plan)
     receipt = replace(plan.receipt, count_source="upper_bound")
-    assert ["not_comparable", "not_comparable", "drift"] == [
+    assert ["not_comparable", "exact", "drift"] == [
         planner.observe(receipt, len(plan.ids) + more).verdict for more in (-5, 0, 1)
     ]
 

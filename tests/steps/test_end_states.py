@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -121,6 +121,11 @@ def _unmeasured(_: pytest.MonkeyPatch) -> Refusal | Plan:
     return toy().plan(request)
 
 
+def _in_mode(mode: Literal["ids", "messages"], name: str) -> Make:
+    bundle = ToyBundle(runtime=Runtime(RUNTIMES[name]))
+    return lambda _: Planner(bundle).plan(replace(SIMPLE, options=Options(mode=mode)))
+
+
 def _known(name: str) -> Make:
     make, bundle = REFUSALS[name]
     return lambda _: Planner(bundle).plan(make())
@@ -135,6 +140,8 @@ REACHED: dict[str, Make] = {
     "control_token_forged": _forged,
     "hidden_characters": _hidden,
     "runtime_limit": _no_room_in_runtime,
+    "runtime_not_certified": _in_mode("messages", "llama.cpp"),
+    "runtime_takes_no_ids": _in_mode("ids", "litert-lm"),
     "tier_not_valid": _expired,
     "insufficient_evidence": _no_evidence,
     "protected_source_revoked": _revoked,

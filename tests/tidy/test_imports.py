@@ -24,6 +24,7 @@ RANKS = {
     "runtimes": 4,
     "ledger": 4,
     "prepare": 5,
+    "certify": 5,
     "whatif": 5,
     "activation": 5,
     "lint": 5,

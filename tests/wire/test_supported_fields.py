@@ -61,7 +61,7 @@ BUILT = {
     "Citation": "citation_id tenant dataset source valid_from valid_to",
     "Claims": "tenant datasets sources",
 }
-"""What this version plans with. `mode` and `sections` are built in part; their own tests are below."""
+"""What this version plans with. `sections` are built in part; their own tests are below."""
 
 
 def reachable(owner: Any, refused: set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -103,7 +103,6 @@ BASE = PlanRequest(
 VALUES: dict[tuple[str, str], Any] = {
     ("PlanRequest", "reserved_output"): ReservedOutput(1, 2),
     ("PlanRequest", "device_window"): 100,
-    ("Options", "mode"): "messages",
     ("Options", "max_fresh_tokens"): 0,
     ("Options", "on_fresh_exceeded"): "refuse",
     ("Options", "sections"): Sections(summary=SectionBounds(min=1)),
@@ -138,9 +137,10 @@ def test_a_refused_field_is_refused_at_its_path(row: Any) -> None:
     )
 
 
-def test_text_mode_is_built() -> None:
-    """Only mode messages waits for its issue."""
-    check_supported(replace(BASE, options=Options(mode="text")))
+@pytest.mark.parametrize("mode", ["ids", "text", "messages"])
+def test_every_mode_is_built(mode: Any) -> None:
+    """Whether a plan may be handed over in it is the bundle's certificate to say."""
+    check_supported(replace(BASE, options=Options(mode=mode)))
 
 
 def test_summaries_have_no_minimum() -> None:
