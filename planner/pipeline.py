@@ -138,7 +138,7 @@ def _plan(job: Job, counters: Counters) -> Plan | Refusal:
     request, encoder = job.request, job.encoder
     manifest = encoder.bundle.manifest
     check_app_version(manifest, request.app_version)
-    how = handover(request, manifest, encoder.certificates)
+    how = handover(request, manifest, encoder.bundle.profile, encoder.certificates)
     resolved = resolve_window(request, manifest)
     _refuse_unknown_options(request, encoder.bundle.profile.options)
     clean = strip_frame(request, job.history)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from planner.values.bundle import Manifest
 from planner.values.certificate import Certificate, Shape
+from planner.values.profile import TemplateProfile
 from planner.values.prompt import TemplateInputs
 from planner.values.reasons import RefusalSignal
 from planner.values.request import PlanRequest
@@ -31,8 +32,12 @@ class Handover:
         return "exact" if self.certificate is None or self.certificate.exact else "upper_bound"
 
 
-def handover(request: PlanRequest, manifest: Manifest, certificates: Mapping[str, Certificate]) -> Handover:
+def handover(
+    request: PlanRequest, manifest: Manifest, profile: TemplateProfile, certificates: Mapping[str, Certificate]
+) -> Handover:
     """Return how a plan of this request is handed over (design.md §4.5).
+
+    A server that renders messages itself has its own clock and knows no template options of ours.
 
     A bundle without a runtime has nothing to be certified against: ids and text as they are, messages never.
     Refuses runtime_takes_no_ids, runtime_not_certified.
@@ -52,6 +57,9 @@ def handover(request: PlanRequest, manifest: Manifest, certificates: Mapping[str
     if runtime.version not in found.versions:
         versions = ", ".join(found.versions)
         raise RefusalSignal("runtime_not_certified", f"mode {mode}: {runtime.label} is not certified, only {versions}")
+    if mode == "messages" and (request.template_options or profile.uses_clock):
+        what = "template options are" if request.template_options else "a template that reads a clock is"
+        raise RefusalSignal("runtime_not_certified", f"mode messages: {what} not handed over")
     begin = manifest.variables.get("bos_token", "") if found.runtime_begins else ""
     return Handover(mode, found, begin)
 
@@ -66,7 +74,12 @@ def check_covered(how: Handover, inputs: TemplateInputs, prompt: str) -> None:
     lacking = [one for one in shapes_of(inputs, prompt) if one not in how.certificate.covers]
     if lacking:
         raise RefusalSignal("runtime_not_certified", f"mode {how.mode}: {lacking[0]} was not certified")
-    if how.mode == "messages" and any(_unsafe_number(one) for one in _numbers(inputs)):
+    if how.mode != "messages":
+        return
+    if not all(_as_printed(one) for one in _arguments(inputs)):
+        raise RefusalSignal("runtime_not_certified", "mode messages: arguments of a call would be printed otherwise")
+    numbers = _numbers_in([inputs.tools or (), [_read(one) for one in _arguments(inputs)]])
+    if any(_unsafe_number(one) for one in numbers):
         raise RefusalSignal("runtime_not_certified", "mode messages: a number of a tool may be printed otherwise")
 
 
@@ -114,18 +127,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _numbers(inputs: TemplateInputs) -> Iterator[Any]:
-    """Yield every number of tools and of the arguments of calls."""
-    yield from _numbers_in(inputs.tools or ())
+def _arguments(inputs: TemplateInputs) -> Iterator[Any]:
     for message in inputs.messages:
         for call in message.get("tool_calls", ()):
-            arguments = call.get("function", call).get("arguments")
-            if isinstance(arguments, str):
-                try:
-                    arguments = json.loads(arguments)
-                except ValueError:
-                    arguments = 0.5  # no JSON: a server reads it otherwise or not at all
-            yield from _numbers_in(arguments)
+            yield call.get("function", call).get("arguments")
+
+
+def _as_printed(arguments: Any) -> bool:
+    """Tell whether a server that reads arguments and prints them again gives the same text: spaced, nothing escaped."""
+    if not isinstance(arguments, str):
+        return True
+    read = _read(arguments)
+    return read is not None and arguments == json.dumps(read, ensure_ascii=False)
+
+
+def _read(arguments: Any) -> Any:
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return None
 
 
 def _numbers_in(value: Any) -> Iterator[Any]:

@@ -222,6 +222,29 @@ def test_a_number_that_servers_print_otherwise_is_refused(tmp_path: Path, number
         assert "runtime_not_certified" == ask(planner, "messages", tools=[tool]).receipt.reason
 
 
+@pytest.mark.parametrize("arguments", ['{"a":7}', '{"a": "\\u00fc"}', '{"a": 7, }', ' {"a": 7}'])
+def test_arguments_that_a_server_would_print_again_are_refused(tmp_path: Path, arguments: str) -> None:
+    """Compact, escaped or no JSON at all: a server that reads and prints them has other tokens than the plan."""
+    with serving() as (url, _):
+        planner = certified(tmp_path, url, "messages", bundle_on())
+    call = {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    chat = [*CHAT, {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call00001", "content": "done"}]  # fmt: skip
+    assert "runtime_not_certified" == ask(planner, "messages", chat, tools=[TOOL]).receipt.reason
+    assert ask(planner, "ids", chat, tools=[TOOL]).accepted
+
+
+def test_what_a_server_cannot_know_is_not_handed_over_as_messages(tmp_path: Path) -> None:
+    """Options of the template travel in no chat API that was compared; in mode text they are in the text."""
+    with serving() as (url, _):
+        certified(tmp_path, url, "text", bundle_on())
+        planner = certified(tmp_path, url, "messages", bundle_on())
+    option = planner.encoder().bundle.profile.options[0]
+    for mode, accepted in (("ids", True), ("text", True), ("messages", False)):
+        answer = ask(planner, mode, template_options={option: True})
+        assert (accepted, None if accepted else "runtime_not_certified") == (answer.accepted, answer.receipt.reason)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_content_that_a_runtime_would_obey_is_refused(tmp_path: Path, mode: CertifiedMode) -> None:
     """A control string in content has no place in a text that the runtime parses."""
