@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.ledger_support import here
-from tests.cli.support import CHAT, REQUEST, TOOLS, planner, small_request
+from tests.cli.support import CHAT, REQUEST, ROOT, TOOLS, planner, small_request
 from tests.runtimes.llama.conftest import WINDOW
 from tests.support.llama_server import NEEDS_LLAMA, LlamaServer
 
@@ -66,3 +67,13 @@ def test_another_model_behind_the_address_is_found(server: LlamaServer, tmp_path
     assert (2, "") == (done.code, done.text)
     assert f"the plan is made for 32768 tokens, the server's window has {WINDOW}" in done.err
     assert 0 == here(capsysbinary, *chat, "--window", "4096", "--json").code
+
+
+def test_the_example_of_the_page_runs(server: LlamaServer, reference_gguf: Path) -> None:
+    """The code of docs/runtimes.md, with this server and this file in it."""
+    page = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8")
+    code = page.split("```python\n", 1)[1].split("```", 1)[0]
+    code = code.replace("./model.gguf", str(reference_gguf)).replace("http://127.0.0.1:8080", server.url)
+    names: dict[str, Any] = {"chat": [{"role": "user", "content": "How many moons has Mars?"}]}
+    exec(code.replace("max_input_tokens=4096", "max_input_tokens=700"), names)
+    assert ("exact", len(names["plan"].ids)) == (names["seen"].verdict, names["served"].prompt_tokens)
