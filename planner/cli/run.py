@@ -86,7 +86,8 @@ def _tell(text: str) -> None:
     """Write a piece of the answer; a terminal is not steered by what a model says."""
     if sys.stdout.isatty():
         text = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
-    click.echo(text, nl=False)
+    # Not by click, which takes escape sequences out of what goes into a pipe: that is the model's answer as it is.
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 

@@ -160,13 +160,15 @@ def differences(
     """Compare the server's figures with the plan's, in tokens; `cached` only where it is known for certain.
 
     More cached than expected is none: the server also keeps prompts of before the previous one. An answer that was
-    cut before its planned end is a difference too.
+    cut before its planned end is a difference too, and one that went on beyond it.
     """
     rows = [("prompt tokens", prompt_tokens, served.prompt_tokens)]
     if cached is not None and served.cached_tokens < cached:
         rows.append(("cached tokens", cached, served.cached_tokens))
     if served.truncated and served.finish == "length":
         rows.append(("answer tokens before the window ended", max_output_tokens, served.answer_tokens))
+    elif served.answer_tokens > max_output_tokens:
+        rows.append(("answer tokens", max_output_tokens, served.answer_tokens))
     return tuple(Difference(*row) for row in rows if row[1] != row[2])
 
 

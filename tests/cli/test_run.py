@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,17 @@ def test_a_chat_is_planned_and_run(upstream: Upstream, capsysbinary: Capture) ->
     assert ("done", [7], {"planned": 2048, "reported": 4096}) == tuple(
         done.json[key] for key in ("text", "generatedIds", "windowTokens")
     )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_is_not_steered_by_an_answer(
+    upstream: Upstream, request_file: Path, capsysbinary: Capture, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """Control characters of a model are shown as signs there; a pipe gets the answer as it is."""
+    _says(upstream, len(_planned(capsysbinary, request_file)["ids"]), content="a\x1b[2Jb\r\n\tc夜")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+    shown = _run(capsysbinary, upstream, request_file).text
+    assert ("a\ufffd[2Jb\ufffd\n\tc夜\n" if terminal else "a\x1b[2Jb\r\n\tc夜\n") == shown
 
 
 def test_no_word_of_a_conversation_is_in_an_error(upstream: Upstream, tmp_path: Path, capsysbinary: Capture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -173,6 +174,9 @@ def test_every_figure_that_is_not_the_plans_is_named(upstream: Upstream) -> None
     cut = ("answer tokens before the window ended", 9, 2)
     assert [] == named(5, 2) == named(5, 2, 3) == named(5, 2, 2)
     assert [("prompt tokens", 6, 5), ("cached tokens", 4, 3), cut] == named(6, 9, 4)
+    served = replace(served, truncated=False)
+    assert [] == named(5, 9)
+    assert [("answer tokens", 1, 2)] == named(5, 1)
 
 
 def test_a_slot_keeps_all_but_the_last_generated_token() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from planner.planner import Planner
+from planner.values.plan import Plan
 from tests.cli.ledger_support import here
 from tests.cli.support import CHAT, REQUEST, ROOT, TOOLS, planner, small_request
 from tests.runtimes.llama.conftest import WINDOW
@@ -58,6 +60,30 @@ def test_a_conversation_goes_on_from_what_the_server_keeps(
     lost = here(capsysbinary, "run", path, *options)
     assert 2 == lost.code
     assert f"cached tokens: {cached['planned']} planned, 0 reported" in lost.err
+
+
+def test_a_named_slot_keeps_its_conversation(
+    reference_gguf: Path, planning: Planner, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    """Of two slots one is named: what runs in the other one takes nothing from its cache."""
+    path, before = tmp_path / "request.json", planning.plan(messages=[{"role": "user", "content": "moon " * 90}],
+                                                            max_input_tokens=700)  # fmt: skip
+    assert isinstance(before, Plan)
+    previous = {"planId": before.receipt.plan_id, "ids": list(before.ids), "generatedIds": []}
+    path.write_bytes(small_request(previous=previous, request={"id": "q", "text": "moon " * 90}, policy=[], turns=[]))
+    with LlamaServer(reference_gguf, context=1_024, n_parallel=2, kv_unified=False, cache_ram_mib=0) as server:
+        options = ("run", path, "--bundle", reference_gguf, "--url", server.url, "--json", "--window", "500")
+        found = {}
+        for slot in ("1", "0"):
+            server.post("/completion", {"prompt": list(before.ids), "n_predict": 1, "id_slot": 1})
+            server.post("/completion", {"prompt": [1, 2, 3], "n_predict": 1, "id_slot": 0})
+            found[slot] = here(capsysbinary, *options, "--slot", slot)
+        unnamed = here(capsysbinary, *options)
+    kept = found["1"].json["cachedTokens"]
+    assert (0, kept["planned"]) == (found["1"].code, kept["reported"])
+    assert 50 < kept["planned"]
+    assert (2, 1) == (found["0"].code, len(found["0"].json["differences"]))
+    assert (0, None) == (unnamed.code, unnamed.json["cachedTokens"]["planned"])
 
 
 def test_another_model_behind_the_address_is_found(server: LlamaServer, tmp_path: Path, capsysbinary: Capture) -> None:
