@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import random
 import struct
 import tracemalloc
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,68 @@ def test_the_metadata_of_the_sample_file_is_read(shared_dir: Path) -> None:
     found = parse_metadata(data[16_384:16_601])
     assert (Token(text="<|endoftext|>"), (Token(text="<|im_end|>"),)) == (found.start, found.stops)
     assert (512, 5, 176) == (found.context_tokens, found.model, len(found.template or ""))
+
+
+def official(proto: Any) -> Any:
+    """Declare the metadata's messages from their field numbers and return the library's class of the outer one."""
+    file = proto.descriptor_pb2.FileDescriptorProto(name="oracle.proto", package="oracle", syntax="proto3")
+    kinds = {"int32": 5, "string": 9}
+    declared = {
+        "Ids": [("ids", 1, "int32", 3)],
+        "Token": [("token_ids", 1, "Ids", 1), ("token_str", 2, "string", 1)],
+        "Affixes": [("prefix", 1, "string", 1), ("suffix", 2, "string", 1)],
+        "Prompts": [(role, at, "Affixes", 1) for at, role in enumerate(("user", "model", "system"), 1)],
+        "Empty": [],
+        "Kind": [(f"kind{at}", at, "Empty", 1) for at in (1, 2, 4, 5)],
+        "Metadata": [
+            ("start", 1, "Token", 1), ("stops", 2, "Token", 3), ("prompts", 3, "Prompts", 1),
+            ("context", 5, "int32", 1), ("kind", 6, "Kind", 1), ("template", 7, "string", 1),
+        ],
+    }  # fmt: skip
+    for name, rows in declared.items():
+        message = file.message_type.add(name=name)
+        for field_name, at, kind, label in rows:
+            made = message.field.add(name=field_name, number=at, label=label, type=kinds.get(kind, 11))
+            if kind not in kinds:
+                made.type_name = f".oracle.{kind}"
+    pool = proto.descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return proto.message_factory.GetMessageClass(pool.FindMessageTypeByName("oracle.Metadata"))
+
+
+def test_metadata_agrees_with_the_official_library(seed: int) -> None:
+    """What protobuf writes is read as it was meant: 200 messages of any of the fields that count."""
+    proto = pytest.importorskip("google.protobuf", reason="the oracle is not installed")
+    for name in ("descriptor_pb2", "descriptor_pool", "message_factory"):
+        importlib.import_module(f"google.protobuf.{name}")
+    made, draw = official(proto), random.Random(seed)
+
+    def text() -> str:
+        return "".join(draw.choice("ab<|>\n é🙂{%}'\\\"") for _ in range(draw.randrange(20)))
+
+    for _ in range(200):
+        message, wanted = made(), Metadata()
+        if draw.random() < 0.7:
+            ids = [draw.randrange(1 << 20) for _ in range(draw.randrange(1, 4))]
+            message.start.token_ids.ids.extend(ids)
+            wanted = replace(wanted, start=Token(ids=tuple(ids)))
+        for _ in range(draw.randrange(3)):
+            stop = text()
+            message.stops.add().token_str = stop
+            wanted = replace(wanted, stops=(*wanted.stops, Token(text=stop)))
+        if draw.random() < 0.7:
+            around = {role: Affixes(text(), text()) for role in ("user", "model", "system") if draw.random() < 0.8}
+            for role, affixes in around.items():
+                getattr(message.prompts, role).prefix = affixes.prefix
+                getattr(message.prompts, role).suffix = affixes.suffix
+            named = {"assistant" if role == "model" else role: affixes for role, affixes in around.items()}
+            wanted = replace(wanted, **named)
+        context, template, kind = draw.choice([0, 1, 4_096]), text(), draw.choice([0, 1, 2, 4, 5])
+        message.context, message.template = context, template
+        if kind:
+            getattr(message.kind, f"kind{kind}").SetInParent()
+        wanted = replace(wanted, context_tokens=context or None, template=template or None, model=kind)
+        assert wanted == parse_metadata(message.SerializeToString())
 
 
 def test_what_a_metadata_section_says_comes_back() -> None:
