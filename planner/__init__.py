@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from planner.values.resolution import FactDecision
     from planner.values.summary import SummaryRecord
     from planner.values.switches import Switches
-    from planner.values.turn import Message, MustPreserve, OpenItem, ToolCall, ToolResult, Turn
+    from planner.values.turn import Message, MustPreserve, OpenItem, Part, ToolCall, ToolResult, Turn
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ __all__ = [
     "OpenItem",
     "Options",
     "OutputSchema",
+    "Part",
     "Passage",
     "Plan",
     "PlanEvent",
@@ -100,7 +101,7 @@ _HOMES = {
     "planner.values.resolution": ("FactDecision",),
     "planner.values.summary": ("SummaryRecord",),
     "planner.values.switches": ("Switches",),
-    "planner.values.turn": ("Message", "MustPreserve", "OpenItem", "ToolCall", "ToolResult", "Turn"),
+    "planner.values.turn": ("Message", "MustPreserve", "OpenItem", "Part", "ToolCall", "ToolResult", "Turn"),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _planners: dict[str, Planner] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from dataclasses import replace
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from planner.adapters.ledger_files import export_turns, import_history
 from planner.bundles.manifest import ManifestFile, dump_manifest
 from planner.bundles.open import open_bundle
 from planner.ledger.bodies import message_body, message_from
+from planner.ledger.ledger import Ledger
 from planner.planner import Planner
 from planner.values.check_summary import may_be_covered
 from planner.values.part_cost import DurationRule, FlatRule, PartCost, PatchRule
@@ -236,6 +239,27 @@ def test_parts_travel_on_the_wire_and_in_the_ledger() -> None:
     assert replace(message, sequence=1) == back
     receipt = accepted(toy_with().plan(asked("x", IMAGE))).receipt
     assert receipt == parse_receipt(dump_receipt(receipt))
+
+
+def test_a_ledger_plans_images_and_gives_them_out_again(tmp_path: Path) -> None:
+    """The plan of a stored conversation is that of its request; an export read back is the same conversation."""
+    turns = (turn(1, "see ", IMAGE), turn(2, "and?"), turn(3, IMAGE))
+    planner = toy_with()
+    wanted = accepted(planner.plan(replace(asked("x"), turns=turns, request=CurrentRequest(id="q", text="So?"))))
+    with Ledger.open(tmp_path / "a.db") as first, Ledger.open(tmp_path / "b.db") as second:
+        for one in turns:
+            first.append("c", one.id, list(one.messages), state=one.state)
+        stored = planner.ledger_conversation(first, "c").plan(
+            replace(
+                asked("x"), turns=(), request=CurrentRequest(id="q", text="So?"), generation=first.head("c").generation
+            )
+        )
+        assert list(wanted.ids) == list(accepted(stored).ids)
+        assert wanted.receipt.parts == stored.receipt.parts
+        lines = b"".join(export_turns(first, "c"))
+        import_history(second, "c", io.BytesIO(lines))
+        assert first.view("c").chain == second.view("c").chain
+        assert IMAGE in second.view("c").turns[0].messages[0].parts
 
 
 def test_an_openai_list_with_an_image_needs_a_flat_cost() -> None:
