@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 
-from planner.bundles.certificates import keep_certificate
+from planner.bundles.certificates import certificates, keep_certificate
 from planner.bundles.records import Records
 from planner.encoding.encoder import Encoder
 from planner.runtimes.parity import ParitySource
@@ -59,6 +59,33 @@ def certify(plan: Asking, encoder: Encoder, source: ParitySource, mode: Certifie
     if fault is None:
         raise AssertionError("one attempt at least was made")
     raise PlannerFault(fault.code, fault.detail)
+
+
+def remeasure(plan: Asking, encoder: Encoder, source: ParitySource, records: Records) -> int:
+    """Ask a running server again what it reads, after a drift (X60); return how many conversations agreed.
+
+    A llama.cpp server is given exact ids; any other one is compared in the modes that it is certified for.
+    Raises PlannerFault runtime_mismatch or certificate_refused for a difference, also where nothing can be compared.
+    """
+    if not source.shows_ids:
+        modes = [one.mode for one in certificates(records).values()]
+        if not modes:
+            raise PlannerFault("certificate_refused", "the server takes no ids, and no mode is certified")
+        return sum(len(certify(plan, encoder, source, mode, records).vectors) for mode in modes)
+    runtime = encoder.bundle.manifest.runtime
+    added = 0 if runtime is None else runtime.overhead_tokens
+    agreed = 0
+    for sample in SAMPLES:
+        made = plan(messages=sample.messages, tools=sample.tools, max_completion_tokens=_OUTPUT)
+        if isinstance(made, Plan):
+            read = source.ids(made.ids).tokens
+            if read != len(made.ids) + added:
+                figures = f"{len(made.ids) + added} tokens planned, the runtime reads {read}"
+                raise PlannerFault("runtime_mismatch", f"{sample.name}: {figures}")
+            agreed += 1
+    if not agreed:
+        raise PlannerFault("runtime_mismatch", "no conversation could be planned, so none was compared")
+    return agreed
 
 
 def _vectors(plan: Asking, source: ParitySource, mode: CertifiedMode, runtime: Runtime) -> Iterator[Vector]:

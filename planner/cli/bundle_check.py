@@ -8,19 +8,24 @@ from dataclasses import asdict
 import click
 
 from planner.cli.asking import BUNDLE_HELP, open_named
-from planner.cli.failure import REFUSED, complain
+from planner.cli.failure import REFUSED, complain, usage
 
 
 @click.command("check", help=f"Check a bundle's files, tokenizer and template.\n\n{BUNDLE_HELP}")
 @click.argument("ref", metavar="ID|PATH")
 @click.option("--remeasure", is_flag=True, help="Measure again and, where all passes, lift what blocks the bundle.")
+@click.option("--url", metavar="URL", help="With --remeasure: the server whose counts are compared again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def command(ref: str, remeasure: bool, as_json: bool) -> int:
+def command(ref: str, remeasure: bool, url: str | None, as_json: bool) -> int:
     """Check a bundle's files, tokenizer and template."""
-    from planner.cli.bundle_checks import check_bundle, check_sources, lift_drift
+    from planner.cli.bundle_checks import ask_runtime, check_bundle, check_sources, lift_drift
 
+    if url is not None and not remeasure:
+        raise usage("--url goes with --remeasure")
     bundle = open_named(ref)
     found = [*check_bundle(bundle, ref), *check_sources(ref)]
+    if url is not None:
+        found.append(ask_runtime(bundle, url))
     if remeasure and not any(row.result == "failed" for row in found):
         found += lift_drift(bundle)
     if as_json:

@@ -55,6 +55,23 @@ def check_sources(ref: str) -> list[Check]:
     return [Check(one.name, one.result, one.detail, one.code) for one in recheck(ref, user_folder())]
 
 
+def ask_runtime(bundle: FolderBundle, url: str) -> Check:
+    """Compare what a running server reads of small conversations with our plans."""
+    from planner.bundles.records import Records
+    from planner.certify import remeasure
+    from planner.cli.files import user_folder
+    from planner.planner import Planner
+    from planner.runtimes.parity import ParitySource
+
+    planner = Planner(bundle)  # without the user's folder: what blocks the bundle may not block its measuring
+    records = Records(user_folder(), bundle.manifest.digest)
+    try:
+        agreed = remeasure(planner.plan, planner.encoder(), ParitySource(url), records)
+    except PlannerFault as fault:
+        return Check("the runtime reads what is planned", "failed", fault.detail, fault.code)
+    return Check("the runtime reads what is planned", "passed", f"{agreed} conversations")
+
+
 def lift_drift(bundle: FolderBundle) -> list[Check]:
     """Lift what a differing runtime count blocked, after every check passed (X60). Raises file_not_readable."""
     from planner.bundles.records import Records

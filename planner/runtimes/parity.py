@@ -37,6 +37,10 @@ class ParitySource:
             self._shows_ids = self._server.is_llama()
         return self._shows_ids
 
+    def ids(self, ids: Sequence[int]) -> Read:
+        """Return what a llama.cpp server reads of exact ids; it makes one token of an answer. Raises as `text`."""
+        return Read(self._server.run(ids, 1).prompt_tokens)
+
     def text(self, prompt: str) -> Read:
         """Return what the server reads of a prompt's text. Raises PlannerFault upstream_down, upstream_failed."""
         if self.shows_ids:

@@ -300,10 +300,46 @@ def test_a_runtime_without_a_version_is_not_certified(tmp_path: Path, version: s
         certified(tmp_path, "http://127.0.0.1:9", "text", open_bundle("reference"))
 
 
+def test_a_blocked_bundle_is_lifted_by_the_command_where_its_server_agrees(tmp_path: Path) -> None:
+    """Blocked for every command that plans; a server that still adds tokens keeps it so, one that agrees lifts it."""
+    home = home_of(tmp_path)
+    folder = plain_copy(tmp_path / "model")
+    assert 0 == command("bundle", "add", folder, "--id", "mine", "--runtime", "mlx-lm@1.0", env=home).code
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps(CHAT), encoding="utf-8")
+    asked = ("plan", "--chat", chat, "--bundle", "mine", "--window", "900")
+    check = ("bundle", "check", "mine", "--remeasure", "--url")
+    with serving() as (url, _):
+        done = command(*check, url, env=home)
+        assert (2, True) == (done.code, "no mode is certified" in done.err)
+        assert 0 == command("bundle", "certify", "mine", "--url", url, "--mode", "text", env=home).code
+    assert 0 == command(*asked, env=home).code
+    kept = next((tmp_path / "home").rglob("certificate-text.json"))
+    digest = json.loads(kept.read_text("utf-8"))["bundleDigest"]
+    record = {"bundleDigest": digest, "plannedTokens": 9, "reportedTokens": 8}
+    kept.with_name("drift.json").write_text(json.dumps(record), encoding="utf-8")
+    blocked = command(*asked, env=home)
+    assert (2, 1) == (blocked.code, len(blocked.err.splitlines()))
+    assert "bundle_blocked_by_drift: its runtime counted otherwise: 9 tokens planned, 8 reported" in blocked.err
+    with serving(1) as (url, _):
+        assert 2 == command(*check, url, env=home).code
+        assert 2 == command(*asked, env=home).code
+    with serving() as (url, _):
+        done = command(*check, url, env=home)
+    assert (0, "") == (done.code, done.err)
+    assert 0 == command(*asked, env=home).code
+    assert kept.with_name("drift-lifted.json").is_file()
+
+
+def home_of(folder: Path) -> dict[str, str]:
+    """Return an environment whose folders of bundles and caches are empty."""
+    names = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
+    return {**os.environ, **{name: str(folder / "home") for name in names}}
+
+
 def test_the_command_certifies_and_says_what_it_saw(tmp_path: Path) -> None:
     """Exit 0 with a table, and plans in that mode pass; exit 2 with one line where the runtime adds something."""
-    names = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
-    home = {**os.environ, **{name: str(tmp_path / "home") for name in names}}
+    home = home_of(tmp_path)
     folder = plain_copy(tmp_path / "model")
     assert 0 == command("bundle", "add", folder, "--id", "mine", "--runtime", "mlx-lm@1.0", env=home).code
     request = tmp_path / "request.json"

@@ -11,7 +11,7 @@ import pytest
 from planner.bundles.digest import bundle_digest
 from planner.bundles.records import Records
 from planner.bundles.restated import Restated
-from planner.certify import certify
+from planner.certify import certify, remeasure
 from planner.planner import Planner
 from planner.runtimes.parity import ParitySource
 from planner.values.bundle import Bundle
@@ -77,6 +77,16 @@ def test_declared_overhead_that_llama_does_not_add_is_refused(
     """A token declared and not added is as wrong as one added and not declared."""
     with pytest.raises(PlannerFault, match="certificate_refused: a question: "):
         certified(deployed(planning, overhead=1), server.url, mode, tmp_path)
+
+
+def test_llama_is_asked_again_by_exact_ids(server: LlamaServer, planning: Planner, tmp_path: Path) -> None:
+    """After a drift every small conversation is read as planned; declared overhead it does not add is a mismatch."""
+    bundle = deployed(planning)
+    planner, records = Planner(bundle), Records(tmp_path, bundle.manifest.digest)
+    assert remeasure(planner.plan, planner.encoder(), ParitySource(server.url), records) >= 10
+    other = Planner(deployed(planning, overhead=1))
+    with pytest.raises(PlannerFault, match="runtime_mismatch: a question: "):
+        remeasure(other.plan, other.encoder(), ParitySource(server.url), records)
 
 
 def test_the_window_llama_states_is_the_window_that_is_planned(server: LlamaServer, planning: Planner) -> None:
