@@ -84,6 +84,8 @@ def place(staged: Staged, made: ManifestFile, *, may_replace: bool) -> Placed:
             if target.exists():
                 continue
             raise PlannerFault("file_not_readable", "the user's folder of bundles cannot be written")
+        if target.name != made.manifest.id:
+            raise PlannerFault("bundle_exists", "another bundle has this id in other letters, large or small")
         if not may_replace:
             _check_same(target, made)
             return "same"

@@ -109,6 +109,8 @@ def test_the_same_content_is_there_already_and_other_content_is_refused(add: Add
         with pytest.raises(PlannerFault, match="bundle_exists"):
             add(model, id=bundle_id)
     assert (before, ["mine"]) == ((own / "mine" / "bundle.json").read_bytes(), left_over(own))
+    with pytest.raises(PlannerFault, match="bundle_exists"):
+        add(model, id="MINE", replace=True)
     assert add(model, id="mine", replace=True).placed == "replaced"
     assert (before != (own / "mine" / "bundle.json").read_bytes(), ["mine"]) == (True, left_over(own))
 
