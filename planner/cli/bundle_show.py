@@ -47,4 +47,24 @@ def _describe(bundle: FolderBundle) -> dict[str, Any]:
     except PlannerFault as fault:
         if fault.code != "bundle_has_no_template":
             raise
-    return {"manifest": asdict(bundle.manifest), "textTokens": list(bundle.text_tokens), "profile": profile}
+    return {
+        "manifest": asdict(bundle.manifest),
+        "textTokens": list(bundle.text_tokens),
+        "profile": profile,
+        "runtimeRecords": _records(bundle),
+    }
+
+
+def _records(bundle: FolderBundle) -> dict[str, Any]:
+    """Return what the user's folder says of the bundle's runtime: certified modes, and whether a drift blocks it."""
+    from planner.bundles.certificates import certificates
+    from planner.bundles.records import Records, check_drift
+    from planner.cli.files import user_folder
+
+    records = Records(user_folder(), bundle.manifest.digest)
+    blocked = None
+    try:
+        check_drift(records)
+    except PlannerFault as fault:
+        blocked = str(fault)
+    return {"certifiedModes": list(certificates(records)), "blockedBy": blocked}

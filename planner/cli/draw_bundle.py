@@ -40,6 +40,11 @@ def draw_bundle(described: Mapping[str, Any]) -> None:
         rows(("changed before rendering",), [(one["name"],) for one in profile["normalisations"]])
     if described["addedFrom"] is not None:
         rows(("added from", ""), [(name, _ascii(_cell(value))) for name, value in described["addedFrom"].items()])
+    records = described["runtimeRecords"]
+    if records["certifiedModes"]:
+        say(f"certified beside ids for mode {', '.join(records['certifiedModes'])}")
+    if records["blockedBy"] is not None:
+        say(f"blocked  {records['blockedBy']}")
     for warning in manifest["warnings"]:
         say(f"warning  {warning}")
 

@@ -315,6 +315,9 @@ def test_a_blocked_bundle_is_lifted_by_the_command_where_its_server_agrees(tmp_p
     digest = json.loads(kept.read_text("utf-8"))["bundleDigest"]
     record = {"bundleDigest": digest, "plannedTokens": 9, "reportedTokens": 8}
     kept.with_name("drift.json").write_text(json.dumps(record), encoding="utf-8")
+    shown = command("bundle", "show", "mine", env=home).text
+    assert "certified beside ids for mode text\n" in shown
+    assert "blocked  bundle_blocked_by_drift: " in shown
     blocked = command(*asked, env=home)
     assert (2, 1) == (blocked.code, len(blocked.err.splitlines()))
     assert "bundle_blocked_by_drift: its runtime counted otherwise: 9 tokens planned, 8 reported" in blocked.err
