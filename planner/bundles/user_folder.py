@@ -20,7 +20,7 @@ from planner.values.reasons import PlannerFault
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 Placed = Literal["new", "same", "replaced"]
-_PREFIX = ".adding-"
+_PREFIX, _OLD = ".adding-", "-old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ def staging(user_folder: Path) -> Iterator[Staged]:
     """Give a new folder inside the user's; whatever is left of it afterwards is removed."""
     with writing():
         user_folder.mkdir(parents=True, exist_ok=True)
+        _restore(user_folder)
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=user_folder))
     try:
         yield Staged(root, user_folder)
@@ -114,16 +115,28 @@ def _check_same(target: Path, made: ManifestFile) -> None:
 
 
 def _exchange(staged: Staged, target: Path) -> None:
-    old = staged.root.with_name(staged.root.name + "-old")
+    old = staged.root.with_name(staged.root.name + _OLD)
     with writing():
         _keep_records(target, staged.root)
         target.rename(old)
         try:
             staged.root.rename(target)
         except OSError:
-            old.rename(target)
+            # Where another process has put it back already, there is nothing to take back.
+            with suppress(OSError):
+                old.rename(target)
             raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _restore(user_folder: Path) -> None:
+    """Put a bundle back that a process took away to replace it, and then died."""
+    for old in user_folder.glob(f"{_PREFIX}*{_OLD}"):
+        with suppress(PlannerFault, OSError):
+            bundle_id = parse_manifest(FolderFiles(old).read(MANIFEST_FILE, MAX_MANIFEST_BYTES)).manifest.id
+            if not (user_folder / bundle_id).exists():
+                old.rename(user_folder / bundle_id)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _keep_records(target: Path, root: Path) -> None:

@@ -244,6 +244,27 @@ def test_a_process_that_dies_leaves_a_whole_bundle_or_none(
     assert [9, 9, 9, 9, 0] == codes
 
 
+def test_a_bundle_taken_away_by_a_process_that_died_is_put_back(
+    add: Add, own: Path, model: Path, gguf: Path, measured: Path
+) -> None:
+    """Killed between the two renames of a replacement: the next addition, of whatever bundle, restores it."""
+    before = add(gguf, id="mine").manifest.digest
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom planner.bundles.add import Wanted, add_bundle\n"
+        "rename, calls = Path.rename, []\n"
+        "def dying(path, target):\n calls.append(target)\n"
+        " return os._exit(9) if len(calls) == 2 else rename(path, target)\n"
+        "Path.rename = dying\n"
+        "wanted = Wanted(Path(sys.argv[1]), id='mine', replace=True)\n"
+        "add_bundle(wanted, Path(sys.argv[2]), cache_dir=Path(sys.argv[3]))\n"
+    )
+    command = [sys.executable, "-c", program, str(model), str(own), str(measured)]
+    assert 9 == subprocess.run(command, cwd=ROOT, check=False).returncode
+    assert not (own / "mine").exists()
+    add(model, id="other")
+    assert before == open_bundle("mine", user_folder=own).manifest.digest
+
+
 def test_a_place_that_cannot_be_exchanged_keeps_the_old_bundle(
     add: Add, own: Path, model: Path, gguf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
