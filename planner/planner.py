@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from planner.bundles.certificates import certificates
 from planner.bundles.records import (
@@ -42,6 +42,7 @@ from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
+from planner.values.tuning import Tuning, check_tuning
 from planner.values.unsupported import check_supported
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Planner:
     cache_folder  where measured template profiles are kept between processes; none by default.
     digest_key    key for digests of single items in receipts; without it they are left out (X50).
     on_plan       called once per call with a PlanEvent; an exception in it reaches the caller.
+    engine        `fast` encodes with kitoken for bundles on which it proved equal (`engine_not_admitted` elsewhere);
+                  a bundle that is handed over loaded keeps the engine it was opened with.
     cache_bytes   bound of each bundle's cache of encoded runs.
 
     >>> Planner(bundle="reference").bundle_id
@@ -86,15 +89,17 @@ class Planner:
         cache_folder: Path | None = None,
         digest_key: bytes | None = None,
         on_plan: Callable[[PlanEvent], None] | None = None,
-        cache_bytes: int | None = None,
+        **tuning: Unpack[Tuning],
     ) -> None:
         """Keep the settings; nothing is loaded before the first plan."""
+        check_tuning(tuning)
         self._default = bundle
         self._user_folder = user_folder
         self._cache_folder = cache_folder
         self._digest_key = digest_key
         self._on_plan = on_plan
-        self._cache_bytes = cache_bytes
+        self._cache_bytes = tuning.get("cache_bytes")
+        self._engine = tuning.get("engine", "exact")
         self._bundles: dict[str, Bundle] = {}
         self._encoders: dict[tuple[str, int], Encoder] = {}
         self._signatures = Signatures()
@@ -122,9 +127,7 @@ class Planner:
 
     def _loaded_default(self) -> Bundle:
         if isinstance(self._default, (str, Path)):
-            from planner.bundles.open import open_bundle
-
-            self._default = open_bundle(self._default, user_folder=self._user_folder, cache_dir=self._cache_folder)
+            self._default = self._opened(self._default)
         return self._default
 
     def encoder(self, model_bundle_id: str | None = None, app_version: str | None = None) -> Encoder:
@@ -162,9 +165,12 @@ class Planner:
     def _open(self, wanted: str) -> Bundle:
         if wanted == self.bundle_id:
             return self._loaded_default()
+        return self._opened(wanted)
+
+    def _opened(self, ref: str | Path) -> Bundle:
         from planner.bundles.open import open_bundle
 
-        return open_bundle(wanted, user_folder=self._user_folder, cache_dir=self._cache_folder)
+        return open_bundle(ref, user_folder=self._user_folder, cache_dir=self._cache_folder, engine=self._engine)
 
     def plan(
         self,

@@ -42,6 +42,9 @@ class FolderBundle:
         self._reviewed = reviewed
         self._admit = admit
         self._admitting = False
+        self._load_config: Callable[[], FolderConfig] | None = None
+        self._config: FolderConfig | None = None
+        self._fast: Engine | None = None
         self._parts: tuple[Loaded, FolderConfig] | None = None
         self._engine: Engine | None = None
         self._profile: TemplateProfile | None = None
@@ -55,7 +58,10 @@ class FolderBundle:
 
     def for_app(self, app_version: str | None) -> FolderBundle:
         """Return the bundle that an app of this version plans with: this one, or one with another template (R177)."""
-        return self if self._choose is None else self._choose(app_version)
+        chosen = self if self._choose is None else self._choose(app_version)
+        if self._fast is not None and chosen._fast is None:
+            chosen.use_fast_engine()
+        return chosen
 
     @property
     def makes_manifest(self) -> bool:
@@ -87,8 +93,36 @@ class FolderBundle:
         return self._manifest
 
     @property
+    def config(self) -> FolderConfig:
+        """The folder's configuration, without its tokenizer where that is possible."""
+        if self._parts is not None or self._load_config is None:
+            return self.parts[1]
+        if self._config is None:
+            self._config = cleanly(self._load_config)
+        return self._config
+
+    def reads_config_by(self, load: Callable[[], FolderConfig]) -> None:
+        """Take what reads the configuration without the tokenizer, for a fast engine that needs none."""
+        self._load_config = load
+
+    def use_fast_engine(self) -> None:
+        """Encode by the fast engine from now on; the exact one stays for all that it does not do.
+
+        Raises engine_not_admitted, environment, and what loading raises.
+        """
+        from planner.bundles.fast_admission import fast_engine
+
+        with self._lock:
+            self._fast = cleanly(lambda: fast_engine(self, self._cache_dir))
+
+    @property
     def engine(self) -> Engine:
         """The tokenizer with its control tokens switched off. Raises what loading raises."""
+        return self._fast if self._fast is not None else self.exact_engine
+
+    @property
+    def exact_engine(self) -> Engine:
+        """The engine that is the truth, whichever is used. Raises what loading raises."""
         if self._engine is None:
             with self._lock:
                 if self._engine is None:
@@ -103,7 +137,7 @@ class FolderBundle:
         """The chat template's text, compared with the manifest once. Raises bundle_has_no_template, bundle_mismatch."""
         if self._source is not None:
             return self._source
-        template = self.parts[1].template
+        template = self.config.template
         if template is None:
             raise PlannerFault("bundle_has_no_template", "the folder holds no chat template; it can only count")
         wanted = None if self._manifest is None else self._manifest.template_digest

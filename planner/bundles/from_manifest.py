@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from planner.bundles.control_tokens import check_control_tokens
 from planner.bundles.digest import text_digest
-from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, FolderFiles, parse_text
+from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, MAX_TOKENIZER_BYTES, FolderFiles, parse_text
 from planner.bundles.gguf import load_gguf
 from planner.bundles.hf_config import CONFIG, PROCESSOR_TEMPLATE, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens
@@ -73,6 +73,22 @@ def load(folder: Path, parsed: ManifestFile, shipped: bool, cache_dir: Path | No
     check_floor(loaded)
     check_control_tokens(loaded, manifest)
     return loaded, config
+
+
+def reads_apart(manifest: Manifest) -> bool:
+    """Tell whether a bundle's configuration can be read without its tokenizer."""
+    return manifest.tokenizer_format not in _WHOLE
+
+
+def load_config(folder: Path, parsed: ManifestFile) -> FolderConfig:
+    """Compare every file with the manifest and read the configuration; the tokenizer is not loaded.
+
+    Raises bundle_mismatch, and what reading raises.
+    """
+    files = _ManifestFiles(folder, parsed)
+    for entry in parsed.manifest.files:
+        files.read(entry.path, MAX_TOKENIZER_BYTES)
+    return _config(files, parsed)
 
 
 _WHOLE = {"gguf": load_gguf, "litertlm": load_litertlm}

@@ -12,7 +12,7 @@ from planner.bundles.bundle import FolderBundle
 from planner.bundles.control_tokens import check_control_tokens
 from planner.bundles.files import FolderFiles
 from planner.bundles.foreign import cleanly
-from planner.bundles.from_manifest import distribution_root, load, located
+from planner.bundles.from_manifest import distribution_root, load, load_config, located, reads_apart
 from planner.bundles.gguf import open_gguf
 from planner.bundles.gguf_header import MAGIC as GGUF
 from planner.bundles.hf_config import FolderConfig
@@ -23,7 +23,7 @@ from planner.bundles.loaded import Loaded
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
 from planner.bundles.overlay import Overlay, opened_for_apps
 from planner.bundles.registry import whole_model_file
-from planner.values.bundle import Manifest
+from planner.values.bundle import EngineChoice, Manifest
 from planner.values.reasons import PlannerFault
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,17 +41,23 @@ class Listed:
     fault: PlannerFault | None = None
 
 
-def open_bundle(ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None) -> FolderBundle:
+def open_bundle(
+    ref: str | Path, *, user_folder: Path | None = None, cache_dir: Path | None = None, engine: EngineChoice = "exact"
+) -> FolderBundle:
     """Open the bundle that `ref` names: an id, or the path of a model folder, a GGUF or a LiteRT-LM file.
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
     cache_dir  where measured template profiles and passed self-tests are kept between processes; None keeps none.
+    engine     `fast` encodes with kitoken where it proved equal, once for a digest; same ids, account, receipt.
     A plain folder is admitted here: its short self-test runs, once for its digest. A folder with a manifest
     of the user's is admitted when its template is first used; a shipped one was certified.
     Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, tokenizer_failed,
-    template_rejected, template_content_dependent, and what `open_folder` raises.
+    template_rejected, template_content_dependent, engine_not_admitted, environment, and what `open_folder` raises.
     """
-    return cleanly(lambda: _open(ref, user_folder, cache_dir))
+    bundle = cleanly(lambda: _open(ref, user_folder, cache_dir))
+    if engine == "fast":
+        bundle.use_fast_engine()
+    return bundle
 
 
 def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> FolderBundle:
@@ -187,7 +193,10 @@ def _opened(
     if template is not None:
         loading = partial(_load_with, loading, manifest, template)
     check = None if reviewed else partial(admitted, cache_dir=cache_dir)
-    return FolderBundle(loading, manifest, cache_dir=cache_dir, reviewed=reviewed, admit=check)
+    bundle = FolderBundle(loading, manifest, cache_dir=cache_dir, reviewed=reviewed, admit=check)
+    if template is None and reads_apart(manifest):
+        bundle.reads_config_by(partial(load_config, folder, parsed))
+    return bundle
 
 
 def _load_with(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, processors
@@ -219,9 +220,10 @@ def load_tokenizer_json(data: bytes, reload: Callable[[], bytes], *, reviewed: b
     Raises tokenizer_failed, bundle_unsafe.
     """
     tokenizer = load_tokenizer(data)
-    return describe(
+    described = describe(
         tokenizer,
         "tokenizer_json",
         lambda controls: TokenizersEngine(tokenizer, controls, lambda: load_tokenizer(reload())),
         reviewed=reviewed,
     )
+    return replace(described, tokenizer_json=reload)

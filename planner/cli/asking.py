@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from planner.cli.failure import usage
 from planner.cli.files import STDIO, cache_folder, read_input, user_folder
+from planner.values.bundle import EngineChoice
 from planner.values.request import CONCESSIONS, Concession, Options, PlanRequest
 
 if TYPE_CHECKING:
@@ -28,10 +29,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 BUNDLE_HELP = "A bundle id (see planner bundle list) or the path of a model folder, a GGUF or a LiteRT-LM file."
 
 
+engine_option = click.option(
+    "--engine", type=click.Choice(get_args(EngineChoice)), default="exact", show_default=True,
+    help="fast encodes with kitoken, for a bundle on which it proved equal; the ids are the same.",
+)  # fmt: skip
+
+
 def overriding(function: F) -> F:
     """Add the options that override fields of a request."""
     for option in reversed((
         click.option("--bundle", metavar="ID|PATH", help=BUNDLE_HELP),
+        engine_option,
         click.option("--window", type=click.IntRange(min=1), metavar="N",
                      help="Tokens that prompt and answer share; overrides maxInputTokens and tierId."),
         click.option("--reserve", type=click.IntRange(min=0), metavar="N",
@@ -50,6 +58,7 @@ class Overrides:
     """What stood on the command line; None or empty leaves the request as it is."""
 
     bundle: str | None = None
+    engine: EngineChoice = "exact"
     window: int | None = None
     reserve: int | None = None
     allow: tuple[Concession, ...] = ()
@@ -58,7 +67,7 @@ class Overrides:
     @classmethod
     def taken_from(cls, given: dict[str, Any]) -> Overrides:
         """Take these options out of the parameters of a command."""
-        return cls(**{name: given.pop(name) for name in ("bundle", "window", "reserve", "allow", "now")})
+        return cls(**{name: given.pop(name) for name in ("bundle", "engine", "window", "reserve", "allow", "now")})
 
     def apply(self, request: PlanRequest, bundle_id: str) -> PlanRequest:
         """Return the request with the overrides in it."""
@@ -75,18 +84,18 @@ class Overrides:
         return replace(request, **changes)
 
 
-def open_named(ref: str | Path) -> FolderBundle:
+def open_named(ref: str | Path, engine: EngineChoice = "exact") -> FolderBundle:
     """Open a bundle with the user's folders. Raises PlannerFault as `open_bundle` does."""
     from planner.bundles.open import open_bundle
 
-    return open_bundle(ref, user_folder=user_folder(), cache_dir=cache_folder())
+    return open_bundle(ref, user_folder=user_folder(), cache_dir=cache_folder(), engine=engine)
 
 
-def planner_for(ref: str | Path) -> Planner:
+def planner_for(ref: str | Path, engine: EngineChoice = "exact") -> Planner:
     """Return a planner of one opened bundle. Raises PlannerFault as `open_bundle` does, bundle_blocked_by_drift."""
     from planner.planner import Planner
 
-    return Planner(open_named(ref), user_folder=user_folder())
+    return Planner(open_named(ref, engine), user_folder=user_folder())
 
 
 def read_request(name: str) -> PlanRequest:
@@ -119,7 +128,7 @@ def plan_request(name: str, overrides: Overrides) -> Plan | Refusal:
 
 def plan_value(request: PlanRequest, overrides: Overrides) -> Plan | Refusal:
     """Plan a request value with overrides. Raises PlannerFault."""
-    planner = planner_for(overrides.bundle or request.model_bundle_id)
+    planner = planner_for(overrides.bundle or request.model_bundle_id, overrides.engine)
     return planner.plan(overrides.apply(request, planner.bundle_id))
 
 
@@ -134,7 +143,9 @@ def plan_stored(
     request = frame.request
     if request.conversation_id not in (None, conversation):
         raise usage("$.conversationId: is another conversation than --conversation")
-    planner = planner_for(overrides.bundle or (request.model_bundle_id if frame.names_bundle else DEFAULT_BUNDLE))
+    planner = planner_for(
+        overrides.bundle or (request.model_bundle_id if frame.names_bundle else DEFAULT_BUNDLE), overrides.engine
+    )
     # Only a prompt that is rendered whole has its text.
     planner.encoder(app_version=request.app_version).splicing = False
     chat = planner.ledger_conversation(ledger, conversation, switches=switches, app_version=request.app_version)
@@ -173,7 +184,7 @@ def plan_chat(name: str, tools: str | None, overrides: Overrides, planner: Plann
     Raises what reading and opening raise.
     """
     chat = read_chat(name, tools)
-    planner = planner or planner_for(overrides.bundle or DEFAULT_BUNDLE)
+    planner = planner or planner_for(overrides.bundle or DEFAULT_BUNDLE, overrides.engine)
     reserve = overrides.reserve
     return planner.plan(
         messages=chat.messages,

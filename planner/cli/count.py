@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import BUNDLE_HELP, DEFAULT_BUNDLE, open_named, read_chat
+from planner.cli.asking import BUNDLE_HELP, DEFAULT_BUNDLE, engine_option, open_named, read_chat
 from planner.cli.failure import usage
 from planner.cli.files import STDIO, read_input
 from planner.values.reasons import RefusalSignal
@@ -36,6 +36,7 @@ prompt its template makes of it, the header of the answer included, and however 
 @click.option("--chat", metavar="CHAT.json|-", help="Count an OpenAI-style message list, framing included.")
 @click.option("--tools", metavar="TOOLS.json", help="Tool declarations that go with --chat.")
 @click.option("--bundle", default=DEFAULT_BUNDLE, show_default=True, metavar="ID|PATH", help=BUNDLE_HELP)
+@engine_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(file: str | None, text: str | None, chat: str | None, tools: str | None, **given: Any) -> int:
     """Count a text or a chat exactly, as the model's own tokenizer does.
@@ -46,7 +47,7 @@ def command(file: str | None, text: str | None, chat: str | None, tools: str | N
         raise usage("name one of FILE, --text and --chat; see planner count --help")
     if tools is not None and chat is None:
         raise usage("--tools goes with --chat")
-    bundle = open_named(given["bundle"])
+    bundle = open_named(given["bundle"], given["engine"])
     if chat is not None:
         figures = chat_figures(bundle, chat, tools)
     else:

@@ -74,7 +74,7 @@ def ready_from(
     if chat is not None:
         if ids is not None:
             raise usage("--ids goes with a receipt")
-        planner = planner_for(overrides.bundle or DEFAULT_BUNDLE)
+        planner = planner_for(overrides.bundle or DEFAULT_BUNDLE, overrides.engine)
         return _of_answer(plan_chat(chat, tools, overrides, planner), planner)
     assert source is not None, "checked above"
     data = read_input(source, MAX_ANSWER_BYTES)
@@ -140,7 +140,7 @@ def _of_request(data: bytes, base: Path | None, overrides: Overrides) -> Ready |
     from planner.wire.parse import parse_request
 
     request = parse_request(data, base=base)
-    planner = planner_for(overrides.bundle or request.model_bundle_id)
+    planner = planner_for(overrides.bundle or request.model_bundle_id, overrides.engine)
     request = overrides.apply(request, planner.bundle_id)
     answer = planner.plan(request)
     previous, cached = request.previous, None

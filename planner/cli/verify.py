@@ -64,7 +64,7 @@ def _deep(plan: dict[str, Any], given: dict[str, Any]) -> list[Finding]:
 
     overrides = Overrides.taken_from(given)
     request = _asked(given)
-    planner = planner_for(overrides.bundle or request.model_bundle_id)
+    planner = planner_for(overrides.bundle or request.model_bundle_id, overrides.engine)
     request = overrides.apply(request, planner.bundle_id)
     return findings(plan, request, planner.plan(request), planner.encoder(app_version=request.app_version).bundle)
 

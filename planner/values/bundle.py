@@ -11,6 +11,7 @@ from planner.values.profile import TemplateProfile
 from planner.values.runtime import Runtime
 
 TokenizerFormat = Literal["tokenizer_json", "vocab_merges", "sentencepiece", "tiktoken", "tekken", "gguf", "litertlm"]
+EngineChoice = Literal["exact", "fast"]
 EncodeMode = Literal["runs", "whole"]
 
 

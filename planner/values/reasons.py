@@ -100,6 +100,7 @@ def _faults() -> tuple[Code, ...]:
              "Check name, revision and network; nothing is fetched where a plan is made."),
         Code("bundle_exists", "fault", "Another bundle has this id, or the folder is a bundle already.",
              "Choose another id with --id, or replace yours with --replace."),
+        Code("engine_not_admitted", "fault", "The fast engine is not equal for this bundle.", "Use the exact one."),
         Code("manifest_invalid", "fault", "bundle.json breaks a rule of its format.", "Correct the field."),
         Code("file_not_readable", "fault", "A file is absent or cannot be read or written.",
              "Check the path and its rights."),

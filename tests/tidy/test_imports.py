@@ -46,6 +46,7 @@ HOMES = {
     "tokenizers": ("bundles/*.py",),
     "sentencepiece": ("bundles/*.py",),
     "tiktoken": ("bundles/*.py",),
+    "kitoken": ("bundles/fast_engine.py",),
     "mistral_common": ("bundles/*.py",),
     "huggingface_hub": ("bundles/hub.py",),
     "pydantic": ("wire/*.py",),
