@@ -187,3 +187,19 @@ def test_the_command_holds_a_file_against_its_request(tmp_path: Path, request_of
     assert 2 == ended.code
     assert ended.err.startswith("context plan rejected: plan_file_differs: limits: maxInputTokens and ")
     assert 1 == ended.err.count("\n")
+
+
+def test_R197_plan_file_fields(file_of_demo: dict[str, Any], request_of_demo: PlanRequest) -> None:
+    """The keys that the published gate reads, ids and numbers alone, and no word of the conversation."""
+    assert {
+        "maxInputTokens", "reservedOutputTokens", "generation", "requiredPolicyIds", "requiredConstraintIds", "items",
+        "removedIds",
+    } == file_of_demo.keys()  # fmt: skip
+    assert {"id", "layer", "sequence", "tokens", "constraintIds"} == {
+        key for item in file_of_demo["items"] for key in item
+    }
+    written = json.dumps(file_of_demo, ensure_ascii=False)
+    words = [message.text for turn in request_of_demo.turns for message in turn.messages if message.text]
+    words += [item.text for item in request_of_demo.policy] + [one.text for one in request_of_demo.passages]
+    assert len(words) > 40
+    assert not [text for text in words if text[:40] in written]
