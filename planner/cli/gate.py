@@ -10,12 +10,15 @@ EPILOG = """\b
 Examples:
   planner gate run --candidate candidate.json --samples samples --bundles qwen3-0.6b,reference
   planner gate run --candidate candidate.json --samples samples --bundles reference --jobs 4 --json
+  planner gate export-vectors kit --samples samples --bundles reference
 
 A pass says that structure and budget are right. It proves no model's obedience and authorises nothing.
 """
 
 COMMANDS = {
     "run": "Run every sample on every bundle and tier, and pass or block the candidate.",
+    "export-vectors": "Write requests, expected answers, ids and digests, with which a port proves itself.",
+    "check-vectors": "Compare a planner with the vectors of a kit: this one, or the answers a port has written.",
 }
 """Name to short help; a test compares it with the commands."""
 

@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """A group over a table of name to short help; `<prefix><name>.py` of this folder holds `command`."""
+    """A group over a table of name to short help; `<prefix><name>.py` of this folder holds `command`, dashes as `_`."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, str], prefix: str = "", **fields: Any) -> None:
         """Keep the table; nothing is imported."""
@@ -26,7 +26,7 @@ class LazyGroup(click.Group):
         """Import one command; None for an unknown name."""
         if cmd_name not in self._table:
             return None
-        found: click.Command = import_module(f"planner.cli.{self._prefix}{cmd_name}").command
+        found: click.Command = import_module(f"planner.cli.{self._prefix}{cmd_name.replace('-', '_')}").command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -5,26 +5,20 @@ A cell is a pure function of what its digest covers, so equal cells may be taken
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from planner.gate.checks import check_answer, reasons_of
 from planner.gate.lifecycle import play
+from planner.gate.limits import AS_ASKED, Planning, has_own_limit, request_of
 from planner.values.bundle import Bundle
 from planner.values.candidate import Candidate
 from planner.values.digest import PLANNER_VERSION, canonical
-from planner.values.gate import Boundary, CellResult, Reason, Sample
+from planner.values.gate import CellResult, Reason, Sample
 from planner.values.plan import Plan, Refusal
-from planner.values.reasons import CODES, PlannerFault
+from planner.values.reasons import PlannerFault
 from planner.values.request import PlanRequest
-
-Planning = Callable[[PlanRequest], Plan | Refusal]
-_ENDLESS = 10**9
-_FOR_ROOM = frozenset({"over_budget", "too_large", "beyond_too_large", "replaced_by_summary"})
-"""Why something leaves because there is no room; what leaves for another reason leaves from any window."""
-AS_ASKED = "as asked"
-"""The tier of samples that name their own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ def cells_of(
     bundles  (id, digest) of each.
     """
     for sample in samples:
-        own = sample.boundary is not None or sample.request.max_input_tokens is not None
+        own = has_own_limit(sample)
         for bundle_id, digest in bundles:
             for tier in (AS_ASKED,) if own or not tiers else tiers:
                 yield Cell(sample, bundle_id, digest, tier, candidate)
@@ -95,31 +89,10 @@ def _run(cell: Cell, subject: Subject) -> CellResult:
 
 
 def _request(cell: Cell, subject: Subject) -> PlanRequest | Refusal | None:
-    asked = replace(
-        cell.sample.request, model_bundle_id=cell.bundle_id, candidate_id=cell.candidate.candidate_id,
-        app_version=cell.candidate.app_version,
+    return request_of(
+        cell.sample, cell.tier, subject.plan, model_bundle_id=cell.bundle_id,
+        candidate_id=cell.candidate.candidate_id, app_version=cell.candidate.app_version,
     )  # fmt: skip
-    if cell.sample.boundary is not None:
-        limit = _limit(asked, cell.sample.boundary, subject)
-        return replace(asked, max_input_tokens=limit, tier_id=None) if isinstance(limit, int) else limit
-    return asked if cell.tier == AS_ASKED else replace(asked, tier_id=cell.tier)
-
-
-def _limit(request: PlanRequest, boundary: Boundary, subject: Subject) -> int | Refusal | None:
-    """Return the limit of a boundary (R38, X3).
-
-    None where the sample never fits whole into the bundle, the refusal where it is refused whatever the room.
-    """
-    answer = subject.plan(replace(request, max_input_tokens=_ENDLESS, tier_id=None))
-    if isinstance(answer, Refusal):
-        return None if CODES[answer.reason.partition(":")[0]].outcome == "context_policy_overflow" else answer
-    account = answer.account
-    cut = {one.reason for one in answer.receipt.removed} & _FOR_ROOM
-    if cut:
-        return None
-    beside = account.reserved_output_tokens + account.safety_margin_tokens
-    tokens = {"exact": len(answer.ids), "one_over": len(answer.ids) - 1, "half": len(answer.ids) // 2}
-    return tokens[boundary] + beside
 
 
 def _result(cell: Cell, outcome: str, reasons: tuple[Reason, ...], answers: Sequence[Plan | Refusal]) -> CellResult:

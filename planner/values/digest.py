@@ -122,7 +122,7 @@ class FieldDigests:
         return found
 
 
-_LARGE = (
+LARGE_FIELDS = (
     "policy",
     "data_scope",
     "preferences",
@@ -132,9 +132,11 @@ _LARGE = (
     "passages",
     "citations",
 )
-_SMALL = tuple(entry.name for entry in fields(PlanRequest) if entry.name not in (*_LARGE, "turns"))
-_small_of = attrgetter(*_SMALL)
-_DEFAULTS = _small_of(PlanRequest(model_bundle_id=""))
+"""Fields of a request that its digest holds as digests of their own, beside the chain of the turns."""
+SMALL_FIELDS = tuple(entry.name for entry in fields(PlanRequest) if entry.name not in (*LARGE_FIELDS, "turns"))
+_small_of = attrgetter(*SMALL_FIELDS)
+DEFAULTS = _small_of(PlanRequest(model_bundle_id=""))
+"""Of the small fields; one that equals its default is left out."""
 
 
 def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None = None) -> str:
@@ -142,10 +144,10 @@ def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None 
     digests = known or FieldDigests()
     body: dict[str, Any] = {
         name: value
-        for name, value, default in zip(_SMALL, _small_of(request), _DEFAULTS, strict=True)
+        for name, value, default in zip(SMALL_FIELDS, _small_of(request), DEFAULTS, strict=True)
         if value is not default and value is not None and value != default
     }
-    for name in _LARGE:
+    for name in LARGE_FIELDS:
         value = getattr(request, name)
         if name == "passages" and value:  # planned by relevance and id, so their order in the request is none
             value = tuple(sorted(value, key=lambda passage: passage.citation_id))

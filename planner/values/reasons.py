@@ -117,6 +117,8 @@ def _faults() -> tuple[Code, ...]:
              "Write the plan file again; if it was not edited, check bundle, ledger and window."),
         Code("replay_differs", "fault", "A recorded call cannot be rebuilt; the part that differs or is gone is named.",
              "Name the bundle, ledger or request of that call; what retention took is gone for good."),
+        Code("vectors_differ", "fault", "A planner's answers are not those of the kit's vectors; each path is listed.",
+             "Mend the port; if it is this planner, the kit is of another version."),
         Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
              "Mend what the reasons name; a larger limit clears none of them."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",

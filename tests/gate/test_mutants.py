@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from planner.gate.cells import AS_ASKED, Cell, run_cell
+from planner.gate.cells import Cell, run_cell
 from planner.gate.checks import check_answer
 from planner.gate.lifecycle import Played
+from planner.gate.limits import AS_ASKED
 from planner.values.candidate import Candidate
 from planner.values.gate import Sample
 from planner.values.plan import Plan
