@@ -121,6 +121,11 @@ def _unmeasured(_: pytest.MonkeyPatch) -> Refusal | Plan:
     return toy().plan(request)
 
 
+def _other_app(_: pytest.MonkeyPatch) -> Refusal | Plan:
+    bundle = ToyBundle(app_versions=("2.0", None))
+    return Planner(bundle).plan(replace(SIMPLE, app_version="1.0"))
+
+
 def _in_mode(mode: Literal["ids", "messages"], name: str) -> Make:
     bundle = ToyBundle(runtime=Runtime(RUNTIMES[name]))
     return lambda _: Planner(bundle).plan(replace(SIMPLE, options=Options(mode=mode)))
@@ -139,6 +144,7 @@ REACHED: dict[str, Make] = {
     "attribution_lost": _unattributed,
     "control_token_forged": _forged,
     "hidden_characters": _hidden,
+    "app_version_out_of_range": _other_app,
     "runtime_limit": _no_room_in_runtime,
     "runtime_not_certified": _in_mode("messages", "llama.cpp"),
     "runtime_takes_no_ids": _in_mode("ids", "litert-lm"),
