@@ -252,7 +252,7 @@ class Planner:
         return found
 
     def learn_meaning(self, call: Callable[[Plan], Reported], bundle: str | None = None) -> Learned:
-        """Learn by three small calls what the runtime's own count means, and remember it for this bundle.
+        """Learn by three small calls what the runtime's own count means; the user's folder remembers it.
 
         call  runs a plan in one session of the runtime and returns its figures; called three times.
         Returns the meaning with the three calls as evidence, `unknown` where they do not tell.

@@ -18,7 +18,7 @@ from planner.cli.failure import REFUSED, complain, usage
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def command(ref: str, remeasure: bool, url: str | None, as_json: bool) -> int:
     """Check a bundle's files, tokenizer and template."""
-    from planner.cli.bundle_checks import ask_runtime, check_bundle, check_sources, lift_drift
+    from planner.cli.bundle_checks import ask_runtime, check_bundle, check_sources, drift_note, lift_drift
 
     if url is not None and not remeasure:
         raise usage("--url goes with --remeasure")
@@ -28,6 +28,8 @@ def command(ref: str, remeasure: bool, url: str | None, as_json: bool) -> int:
         found.append(ask_runtime(bundle, url))
     if remeasure and not any(row.result == "failed" for row in found):
         found += lift_drift(bundle)
+    else:
+        found += drift_note(bundle)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
     else:

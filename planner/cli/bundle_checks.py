@@ -72,6 +72,18 @@ def ask_runtime(bundle: FolderBundle, url: str) -> Check:
     return Check("the runtime reads what is planned", "passed", f"{agreed} conversations")
 
 
+def drift_note(bundle: FolderBundle) -> list[Check]:
+    """Say that a differing runtime count blocks the bundle; nothing where none does."""
+    from planner.bundles.records import Records, check_drift
+    from planner.cli.files import user_folder
+
+    try:
+        check_drift(Records(user_folder(), bundle.manifest.digest))
+    except PlannerFault as fault:
+        return [Check("blocked by drift", "note", f"{fault.detail}; --remeasure lifts it", fault.code)]
+    return []
+
+
 def lift_drift(bundle: FolderBundle) -> list[Check]:
     """Lift what a differing runtime count blocked, after every check passed (X60). Raises file_not_readable."""
     from planner.bundles.records import Records
