@@ -163,7 +163,7 @@ def render_tracked(source: str, values: Mapping[str, Any], budget_characters: in
             spans.append((last, held))
             last, held = None, len(piece)
             continue
-        own = spans_of(piece)
+        own = piece.spans if isinstance(piece, Tracked) else spans_of(piece)
         if type(own) is Merged and own and own[0][0] is not last:
             if held:
                 spans.append((last, held))

@@ -59,13 +59,15 @@ class _Walk:
 
         A run that begins before `raw_from` is in none.
         """
-        turns, forms, known = self.turns, self.sizes.forms, self.sizes.store.turns
+        turns, forms, store = self.turns, self.sizes.forms, self.sizes.store
+        if store.results.isdisjoint(forms.offering):
+            return forms.steps((), self.layered.passages)
         places = (*self.layered.older_staying(start), *range(start, len(turns)))
         never = [cover for cover in covers if cover.low < raw_from]
         if never:
             places = tuple(at for at in places if not any(cover.low <= at < cover.high for cover in never))
         looked = map(turns.__getitem__, places)
-        shorter = [turn for turn in looked if known[turn.id].results in forms.offering]
+        shorter = [turn for turn in looked if store.turns[turn.id].results in forms.offering]
         return forms.steps(shorter, self.layered.passages)
 
     def turns_back(self, *, covered: bool = False) -> tuple[int, int]:
@@ -111,14 +113,15 @@ class _Walk:
         """Go on over turns whose sizes are known, until one is not or their sum exceeds the limit."""
         turns, sizes, limit = self.turns, self.sizes, self.limit
         known, offering = sizes.store.turns, sizes.forms.offering
-        while index > 0 and total <= limit:
-            turn = turns[index - 1]
+        for place in range(index - 1, -1, -1):
+            turn = turns[place]
             size = known.get(turn.id)
             if size is None:
-                break
+                return place + 1, total
             total += size.tokens if size.results not in offering else sizes.least(turn)
-            index -= 1
-        return index, total
+            if total > limit:
+                return place, total
+        return 0, total
 
     def _allowance(self, total: int) -> float:
         """Return how many bytes of turns to render next, so that the sizes known then exceed the room."""

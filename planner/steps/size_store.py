@@ -32,13 +32,14 @@ class TurnSize:
 
 @dataclass(slots=True)
 class SizeStore:
-    """Sizes of turns that outlive one plan, by turn id."""
+    """Sizes of turns that outlive one plan, by turn id; `most_bytes` and `results` bound what any of them has."""
 
     turns: dict[str, TurnSize] = field(default_factory=dict)
     chains: Known = field(default_factory=dict)
     facts: FactsBook = field(default_factory=FactsBook)
     begun_short: set[str] = field(default_factory=set)
     most_bytes: int = 0
+    results: set[int] = field(default_factory=set)
 
     def begin(self, byte_limit: int | None) -> None:
         """Begin a plan: drop sizes of turns that have more bytes than its window could take, whole or shortened.
@@ -55,6 +56,7 @@ class SizeStore:
     def put(self, turn_id: str, size: TurnSize) -> None:
         """Keep the size of a turn."""
         self.turns[turn_id] = size
+        self.results.add(size.results)
         self.most_bytes = max(self.most_bytes, size.bytes)
 
     def forget(self, turn_id: str) -> None:
