@@ -78,7 +78,8 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     approved = dict.fromkeys(tier.id for manifest in manifests for tier in manifest.tiers)
     tiers = split("--tiers", _text(given["tiers"])) or list(approved)
     earlier = read_results(Path(str(given["earlier"]))) if given["earlier"] else {}
-    tally, picture = Tally(candidate, bundles), Picture()
+    runtimes = {one.digest: one.runtime.name for one in manifests if one.runtime is not None}
+    tally, picture = Tally(candidate, bundles, runtimes), Picture()
     lines: list[bytes] = []
     shown: list[CellResult] = []
     with progress("cells", None) as move:

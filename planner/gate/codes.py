@@ -97,6 +97,8 @@ _RUN = (
     GateCode("family_missing", "run", "A family has no sample for a bundle.", "Add samples: planner gate init."),
     GateCode("bundle_missing", "run", "A bundle of the candidate was not run, or one was that is not the candidate's.",
              "Name the candidate's bundles."),
+    GateCode("runtime_not_verified", "run", "The matrix names a runtime that the bundle's manifest does not.",
+             "Name the runtime in the manifest: planner bundle add --runtime."),
     GateCode("nothing_run", "run", "No cell was run.", "Name samples and bundles."),
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from planner.values.candidate import Candidate, Evidence, MatrixCell
 from planner.values.gate import FAMILIES, CellResult, Coverage, GateResult, Reason
@@ -18,10 +18,13 @@ CLAIM = (
 class Tally:
     """The running verdict: cells come one by one and are not kept, so a million of them need no memory."""
 
-    def __init__(self, candidate: Candidate, bundles: Sequence[tuple[str, str]]) -> None:
-        """Begin; `bundles` are (id, digest) of what is run."""
+    def __init__(
+        self, candidate: Candidate, bundles: Sequence[tuple[str, str]], runtimes: Mapping[str, str] | None = None
+    ) -> None:
+        """Begin; `bundles` are (id, digest) of what is run, `runtimes` the reviewed one that each digest names."""
         self._candidate = candidate
         self._bundles = bundles
+        self._runtimes = runtimes or {}
         self._families: Counter[tuple[str, str]] = Counter()
         self._samples: Counter[str] = Counter()
         self._tiers: set[str] = set()
@@ -52,7 +55,7 @@ class Tally:
         receipts  what is wrong with the device receipts that were handed in.
         matrix    the cells the app is meant for; what is not measured is listed (R209).
         """
-        reasons = [*self._codes, *receipts, *self._missing()]
+        reasons = [*self._codes, *receipts, *self._missing(), *self._unverified(matrix)]
         uncovered = tuple(cell for cell in matrix if cell.status != "measured")
         return GateResult(
             candidate_id=self._candidate.candidate_id,
@@ -70,6 +73,15 @@ class Tally:
             evidence=evidence,
             claim=CLAIM,
         )
+
+    def _unverified(self, matrix: Sequence[MatrixCell]) -> list[Reason]:
+        """A target's window is a reviewed runtime's, or nobody knows where it ends (peers.md T19, R173)."""
+        ids = {digest: bundle_id for bundle_id, digest in self._bundles}
+        return [
+            Reason("runtime_not_verified", f"{cell.runtime} for {ids[cell.bundle_digest]}")
+            for cell in matrix
+            if cell.bundle_digest in ids and self._runtimes.get(cell.bundle_digest) != cell.runtime
+        ]
 
     def _missing(self) -> list[Reason]:
         if not self.cells:

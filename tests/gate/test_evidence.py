@@ -184,6 +184,15 @@ def test_R209_one_device_is_not_all() -> None:
     assert tuple(others) == Tally(candidate(), []).result(matrix=[row, *others]).coverage.uncovered
 
 
+def test_T19_a_target_without_a_verified_runtime_is_refused() -> None:
+    """The matrix says where a bundle runs; a manifest that names another runtime, or none, has no window there."""
+    digest = candidate().bundle_digests[0]
+    row = MatrixCell("1.0", digest, "llama.cpp", "b1", "android 16", "arm64", "acme", status="measured")
+    for named, expected in (({}, True), ({digest: "onnx-genai"}, True), ({digest: "llama.cpp"}, False)):
+        reasons = Tally(candidate(), [("reference", digest)], named).result(matrix=[row]).reasons
+        assert expected == (Reason("runtime_not_verified", "llama.cpp for reference") in reasons)
+
+
 CHANGES: dict[str, Callable[[Candidate], Candidate]] = {
     "app": lambda one: replace(one, app_version="2.0"),
     "model": lambda one: replace(one, bundle_digests=("2" * 64,)),
