@@ -1,5 +1,7 @@
 """Whether the fast engine may serve a bundle: the same ids on two megabytes of text, or not at all.
 
+The two merge by different rules that agree on the vocabularies of models; equality is measured, not derived.
+
 The certificate is kept by bundle digest and the versions of both libraries. It holds kitoken's own form of the
 tokenizer, so that a later process need not parse the file again.
 """
@@ -12,11 +14,12 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.bundles.digest import sha256_hex
-from planner.bundles.fast_texts import TEXTS_VERSION, classes
+from planner.bundles.fast_texts import TEXTS_VERSION, classes, of_vocabulary
 from planner.bundles.kept import keep, read_kept
 from planner.values.bundle import Engine
 from planner.values.reasons import PlannerFault
@@ -37,8 +40,8 @@ def fast_engine(bundle: FolderBundle, cache_dir: Path | None) -> FastEngine:
     """Return the fast engine of a bundle, compared with its exact one now or before.
 
     cache_dir  where certificates are kept between processes; None compares in every process
-    Raises environment where the library is absent, engine_not_admitted where the file is of another format than
-    tokenizer.json or a class of texts has other ids; the class is named.
+    Raises environment where the library is absent, engine_not_admitted where another library runs the tokenizer or a
+    class of texts has other ids; the class is named.
     """
     key = _key(bundle)
     # What a certificate says holds for the manifest's files; a file that is another one now is refused here.
@@ -79,7 +82,7 @@ def _compared(bundle: FolderBundle) -> Mapping[str, Any]:
 
     loaded = bundle.parts[0]
     if loaded.tokenizer_json is None:
-        detail = f"the tokenizer is {loaded.tokenizer_format}; only tokenizer.json is taken"
+        detail = f"the tokenizer is {loaded.tokenizer_format}; only what the tokenizers library runs is taken"
         raise PlannerFault("engine_not_admitted", detail)
     controls = bundle.manifest.control_tokens
     packed, composes = pack(loaded.tokenizer_json(), controls)
@@ -113,7 +116,7 @@ def _found_first(bundle: FolderBundle, composes: bool) -> list[str]:
     ]  # fmt: skip
 
 
-def compare(fast: Engine, exact: Engine, spelled: list[str]) -> int:
+def compare(fast: FastEngine, exact: Engine, spelled: list[str]) -> int:
     """Compare ids, and some borders, on every class of text; return how many bytes were compared.
 
     spelled  control strings and other added tokens, which stand in some of the texts
@@ -121,7 +124,7 @@ def compare(fast: Engine, exact: Engine, spelled: list[str]) -> int:
     Raises engine_not_admitted naming the first class that differs, and how many of its texts.
     """
     total = 0
-    for name, texts in classes(spelled):
+    for name, texts in chain(classes(spelled), of_vocabulary(list(fast.entries()))):
         differing = sum(list(fast.encode(text).ids) != list(exact.encode(text).ids) for text in texts)
         if differing:
             detail = f"other ids in {differing} of {len(texts)} texts of the class {name}"

@@ -6,7 +6,8 @@ It is never the only engine: it is made for a bundle whose exact engine it was c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -119,6 +120,12 @@ class FastEngine:
         if known is None:
             known = self._pieces[index] = bytes(guarded(lambda: self._native.decode([index]), "an id has no text"))
         return known
+
+    def entries(self) -> Iterator[str]:
+        """Yield the text of every entry of the vocabulary that is a text by itself."""
+        for index in range(self.vocab_size):
+            with suppress(PlannerFault, UnicodeDecodeError):
+                yield self._piece(index).decode("utf-8")
 
     def encode_parsed(self, text: str) -> Sequence[int]:
         """Encode as the tokenizer file does on its own, by the exact engine."""

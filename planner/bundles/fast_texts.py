@@ -10,9 +10,10 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-TEXTS_VERSION = "2"
+TEXTS_VERSION = "3"
 """Raised with every change of what is generated: certificates of another version are not read."""
 CLASS_BYTES = 112_000
+JOINED_TEXTS = 20_000
 _SEED = 20_261_130
 
 _WORDS = {
@@ -89,6 +90,17 @@ def classes(added: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     spelled = [*added, *(text[:-1] for text in added), *plain]
     yield "added tokens", _filled("added tokens", _of_words(spelled, glue=""))
     yield "conversations", _filled("conversations", _conversation(added))
+
+
+def of_vocabulary(entries: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield (name, texts) of two classes: every entry of a vocabulary alone, and some entries joined at random.
+
+    Kitoken merges whatever two pieces are an entry together, the exact library only what the file lists: where
+    the two differ, an entry or a few side by side show it, rare as they may be in any other text.
+    """
+    draw = random.Random(f"{_SEED} joined")  # noqa: S311 - text for a comparison, no secret
+    yield "vocabulary entries", list(entries)
+    yield "joined entries", ["".join(draw.choices(entries, k=draw.randint(2, 4))) for _ in range(JOINED_TEXTS)]
 
 
 Make = Callable[[random.Random], str]

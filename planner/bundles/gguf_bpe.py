@@ -51,6 +51,7 @@ def load_gguf_bpe(
         variables=vocabulary.variables,
         warnings=found.warnings,
         longest_token_bytes=found.longest_token_bytes,
+        tokenizer_json=lambda: _again(kept, reload).to_str().encode(),
     )
 
 

@@ -42,7 +42,7 @@ class Loaded:
     `lookup` gives the id of a token by its text. `prefix_space` names what the tokenizer puts before a
     stretch (None: nothing). `longest_token_bytes` None means that one token may cover unbounded text.
     `position_free` is false where a stretch is encoded differently at the start of the whole text.
-    `tokenizer_json` reads the file's bytes again, None where the tokenizer is of another format.
+    `tokenizer_json` gives the tokenizer as such a file again, None where another library runs it.
     `unknown` is the token that ordinary text may become, where letters can be unknown: never a control token.
     """
 

@@ -6,6 +6,7 @@ The two files hold neither rule, only the class named in tokenizer_config.json d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -42,7 +43,8 @@ def load_vocab_merges(files: FolderFiles, config: FolderConfig) -> Loaded:
         return _build(vocabulary, merges, config)
 
     tokenizer = build()
-    return describe(tokenizer, "vocab_merges", lambda controls: TokenizersEngine(tokenizer, controls, build))
+    described = describe(tokenizer, "vocab_merges", lambda controls: TokenizersEngine(tokenizer, controls, build))
+    return replace(described, tokenizer_json=lambda: build().to_str().encode())
 
 
 def read_merges(data: bytes) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ BUNDLE_HELP = "A bundle id (see planner bundle list) or the path of a model fold
 
 engine_option = click.option(
     "--engine", type=click.Choice(get_args(EngineChoice)), default="exact", show_default=True,
-    help="fast encodes with kitoken, for a bundle on which it proved equal; the ids are the same.",
+    help="fast encodes with kitoken, for a bundle on which it gave the same ids.",
 )  # fmt: skip
 
 

@@ -15,17 +15,19 @@ import pytest
 from planner.bundles import fast_admission, fast_engine
 from planner.bundles.bundle import FolderBundle
 from planner.bundles.fast_engine import FastEngine
-from planner.bundles.fast_texts import classes
+from planner.bundles.fast_texts import classes, of_vocabulary
 from planner.bundles.manifest import ManifestFile, dump_manifest
 from planner.bundles.open import open_bundle
 from planner.bundles.tokenizer_json import TokenizersEngine
 from planner.planner import Planner
 from planner.values.bundle import ControlToken
 from planner.values.reasons import PlannerFault
+from tests.bundles.gguf.small import BPE
 from tests.bundles.litertlm.small import PIECES
 from tests.bundles.samples import mixed_texts
 from tests.cli.support import planner
 from tests.laws.common import answer_bytes
+from tests.support.gguf_writer import llama_model, tokenizer_keys
 
 pytest.importorskip("kitoken", reason="the extra `fast` is not installed")
 FULL = os.environ.get("PLANNER_FULL") == "1"
@@ -179,6 +181,15 @@ def test_a_setting_that_does_not_exist_is_an_error() -> None:
         Planner("reference", engin="fast")  # type: ignore[call-arg]
 
 
+def test_every_template_of_a_bundle_has_the_engine(cache: Path) -> None:
+    """An app whose version has another template activated plans with the same engine."""
+    bundle, other = fast("reference", cache), open_bundle("reference", cache_dir=cache)
+    bundle.for_apps(lambda version: other if version == "2" else bundle)
+    assert isinstance(other.engine, TokenizersEngine)
+    assert other is bundle.for_app("2")
+    assert isinstance(other.engine, FastEngine)
+
+
 def test_the_exact_engine_is_the_default(cache: Path) -> None:
     """Also where a certificate is kept."""
     fast("reference", cache)
@@ -229,12 +240,36 @@ def test_a_certificate_is_not_believed_for_a_file_that_changed(tmp_path: Path) -
         fast(folder, kept)
 
 
+def test_merges_of_a_gguf_file_are_taken_where_every_entry_is_merged_alike(tmp_path: Path) -> None:
+    """The reference as GGUF is equal; a toy file with entries that its own merges never reach is not."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(llama_model(tokenizer_keys(REFERENCE, "gpt-2", template="{{ messages[0].content }}")))
+    bundle = fast(path, None)
+    assert isinstance(bundle.engine, FastEngine)
+    for text in ("the Quick brown fox<|end|>", "\u00e9e\u0301 12"):
+        assert list(bundle.exact_engine.encode(text).ids) == list(bundle.engine.encode(text).ids)
+    path.write_bytes(BPE)
+    with pytest.raises(PlannerFault, match="engine_not_admitted: other ids in"):
+        fast(path, None)
+
+
+def test_every_entry_of_a_vocabulary_is_a_text_of_its_own(cache: Path) -> None:
+    """Alone and joined: rare merges show there, if nowhere else."""
+    engine = fast("reference", cache).engine
+    assert isinstance(engine, FastEngine)
+    rows = dict(of_vocabulary(list(engine.entries())))
+    assert ["vocabulary entries", "joined entries"] == list(rows)
+    assert 3_500 < len(rows["vocabulary entries"]) <= engine.vocab_size
+    assert " the" in rows["vocabulary entries"]
+    assert 20_000 == len(rows["joined entries"])
+
+
 @pytest.mark.usefixtures("never")
 def test_other_formats_and_an_absent_library_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tokenizer that is no tokenizer.json is not admitted; without kitoken the line that installs it is shown."""
     path = tmp_path / "model.litertlm"
     path.write_bytes(PIECES)
-    with pytest.raises(PlannerFault, match=r"engine_not_admitted: .* only tokenizer\.json is taken"):
+    with pytest.raises(PlannerFault, match=r"engine_not_admitted: .* only what the tokenizers library runs is taken"):
         fast(path, tmp_path)
 
     def absent(_: str) -> str:
