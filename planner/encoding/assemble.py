@@ -196,10 +196,7 @@ class _Assembler:
     def control(self, token: ControlToken, owner: Leaf | None) -> None:
         out = self.out
         if owner is not None:
-            if owner.item not in out.starts:
-                out.starts[owner.item], out.labels[owner.item] = len(out.ids), owner
-                out.charges[owner.item], out.clean_starts[owner.item] = 0, True
-            out.charges[owner.item] += 1
+            out.charge(owner, 1, len(out.ids), clean=True)
         out.ids.append(token.id)
         out.control_ids += 1
         if self.keep_spans:
