@@ -114,7 +114,7 @@ def accepted(answering: Answering, counters: Counters) -> Plan:
         check_covered(how, framed.inputs, rendered.text)
     if obeyed is not None:
         raise RefusalSignal("control_text_in_field", obeyed)
-    parts = parts_used(framed.turns, assembled.ids, answering.guards.by_text)
+    parts = parts_used(framed.noted, assembled.ids, answering.guards.by_text)
     if parts and how.certificate is not None:
         raise RefusalSignal("runtime_not_certified", f"mode {how.mode}: parts that are no text were not compared")
     figures = account(assembled, request, resolved.window, parts)

@@ -22,11 +22,15 @@ from planner.values.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Template inputs with what framing did: leaves left out by concession, shapes per turn, notes."""
+    """Template inputs with what framing did: leaves left out by concession, shapes per turn, notes.
+
+    `noted` are those of the turns that a plan says something of (`FramedTurn.noted`).
+    """
 
     inputs: TemplateInputs
     omitted: tuple[Leaf, ...] = field(repr=False)
     turns: tuple[tuple[str, FramedTurn], ...] = field(repr=False)
+    noted: tuple[tuple[str, FramedTurn], ...] = field(repr=False)
     used: Mapping[str, tuple[str, ...]]
     aliased: int
     flags: frozenset[str]
@@ -111,6 +115,7 @@ class Framer:
         front = [*waiting.block(framed), *cited, *self._lines()]
         _extend(messages, leaves, framed, front, self.framing)
         joined = _join_same_role(messages, parts) if self.framing.applies("join_same_role") else {}
+        noted = tuple([pair for pair in parts if pair[1].noted])
         return Framed(
             inputs=TemplateInputs(
                 messages=messages, tools=self.tools[0],
@@ -118,11 +123,12 @@ class Framer:
             ),
             omitted=tuple(leaf for _, part in parts for leaf in part.omitted),
             turns=tuple(parts),
-            used=_used(parts, joined),
-            aliased=_aliased(parts),
-            flags=frozenset().union(*(part.flags for _, part in parts)),
+            noted=noted,
+            used=_used(noted, joined),
+            aliased=_aliased(noted),
+            flags=frozenset().union(*(part.flags for _, part in noted)),
             neighbours={} if joined else _neighbours(parts),
-            hidden=self._hidden(parts),
+            hidden=self._hidden(noted),
         )  # fmt: skip
 
     def describe(self, selection: Selection, end: Framed) -> Framed:
@@ -133,11 +139,12 @@ class Framer:
         known = self.turns
         parts = [(entry.id, known[entry.id]) for entry in selection.history]
         parts.append((self.layered.open_turn.id, self.open_turn()))
-        noted = [pair for pair in parts if pair[1].noted]
+        noted = tuple([pair for pair in parts if pair[1].noted])
         return Framed(
             inputs=end.inputs,
             omitted=(),
             turns=tuple(parts),
+            noted=noted,
             used=_used(noted, {}),
             aliased=_aliased(noted),
             flags=frozenset().union(*(part.flags for _, part in noted)),

@@ -28,7 +28,7 @@ class FramedTurn:
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
     `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
     `shown` are the shorter forms it was framed in.
-    `noted` tells that a plan says something of it: a concession, another call id, a flag or hidden characters.
+    `noted` tells that a plan says something of it: a concession, another call id, a flag, hidden characters or media.
     `aliases` maps call ids to the ids shown instead, `used` a concession to message ids; `shapes` are the names
     `explain` asks the profile about.
     """
@@ -113,7 +113,7 @@ class _TurnFramer:
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
             tuple(self.message_ids), self.place.key, self.file_item(),
             bool(messages) and messages[0].role == "user", self.spells_parsed_string(), hidden,
-            bool(self.used or self.aliases or self.flags or hidden), media=tuple(self.media),
+            bool(self.used or self.aliases or self.flags or hidden or self.media), media=tuple(self.media),
         )  # fmt: skip
 
     def spells_parsed_string(self) -> bool:
