@@ -79,7 +79,8 @@ def answer(**fields: Any) -> str:
     """Return a summary of the first two turns that passes every check, words in each channel; fields replace parts."""
     return json.dumps({
         "goal": f"We decided to use the {WORD['decision']} plan.",
-        "decisions": [{"text": f"Use the {WORD['decision']} plan.", "sources": ["m5"], "excerpt": WORD["decision"]}],
+        "decisions": [{"text": f"Use the {WORD['decision']} plan.", "sources": ["m5"], "excerpt": WORD["decision"],
+                       "fact_key": "plan", "fact_value": WORD["decision"]}],
         "constraints": [{"id": "C1"}],
         "open_actions": [{"text": "Finish it.", "status": "pending", "id": "i1", "owner": WORD["owner"],
                           "sources": ["m1"]}],

@@ -24,6 +24,7 @@ from planner.ledger.verify import Report
 from planner.values.compaction import Rejected, Staleness
 from planner.values.plan import Refusal
 from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.resolution import FactDecision
 from planner.values.turn import Message, MustPreserve, OpenItem, Part
 from planner.wire.dump import dump_refusal
 from tests.crash.canary import CHAT, NAMES, WORD, Chat, answer, build, choices, hits, leaks, opened, overheard, request
@@ -80,6 +81,8 @@ OPERATIONS: dict[str, tuple[bool, Callable[[Chat], Any]]] = {
     "mark": (False, lambda c: c.ledger.mark(CHAT, "t1", [MustPreserve("C2", WORD["constraint"])])),
     "supersede": (False, lambda c: c.ledger.supersede(CHAT, "t1", ["C1"])),
     "item": (False, lambda c: c.ledger.set_item(CHAT, "t1", OpenItem("i2", "pending"))),
+    "resolve": (True, lambda c: c.ledger.resolve_fact(
+        CHAT, FactDecision("plan", "replace", "user", "click-1", f"{WORD['fact value']} 2", WORD["text"]))),
     "cancel": (False, lambda c: c.ledger.cancel(CHAT, "t3", actor="user")),
     "withdraw": (False, lambda c: c.ledger.withdraw(CHAT, "t1")),
     "branch": (False, lambda c: (c.ledger.branch(CHAT, "b", at_turn_id="t1"), c.ledger.switch(CHAT, "b"))),
