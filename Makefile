@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-full bench gate fix clean
+.PHONY: mutants help demo test test-adapters test-full bench gate fix clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,7 @@ help:
 	@echo "make test-adapters  install real runtimes and run the tests that ask them"
 	@echo "make test-full  the same with 500 generated conversations per bundle and every long run (hours)"
 	@echo "make gate       run the release gate over the shipped samples and bundles"
+	@echo "make mutants    break the code in one place after the other and see the named tests fail (minutes)"
 	@echo "make bench      measure speed; writes JSON and a plot below benchmarks/"
 	@echo "make fix        let ruff repair and format"
 	@echo "make clean      remove .venv and caches"
@@ -107,6 +108,9 @@ test-full: export PLANNER_PARITY_EXAMPLES ?= 500
 test-full: export PLANNER_MAX_EXAMPLES ?= 200
 test-full: export PLANNER_FULL ?= 1
 test-full: test test-adapters
+
+mutants: $(VENV)/.test-$(KEY)
+	@$(BIN)/python tools/mutants/run.py
 
 bench: $(VENV)/.bench-$(KEY)
 	@$(BIN)/python benchmarks/bench_plan.py

@@ -73,6 +73,7 @@ def test_R87_six_state_fields() -> None:
     from planner.values.summary import SummaryState
 
     assert {*SIX, "goal_from"} == {entry.name for entry in fields(SummaryState)}
+    assert set(SIX) == set(re.findall(r'^"([a-z_]+)":', PLAIN.instructions, re.MULTILINE))
 
 
 def test_R73_assistant_commitments_are_sources() -> None:

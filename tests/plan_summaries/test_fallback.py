@@ -39,6 +39,11 @@ def test_R67_protected_prefix_stays_raw() -> None:
     turns[1] = protected(turns[1])
     answer = plan(summed(asking(*turns), (1, 1), (3, 4)), 900)
     assert ["summary/s1", "turn/t2", "summary/s2", "turn/t5"] == turns_of(answer)
+    over = plan(summed(asking(*turns), (1, 4)), 900)
+    assert [("stale-source", "protection_changed", ("t2",))] == [
+        (use.fate, use.cause, use.ids) for use in over.receipt.summaries
+    ]
+    assert "turn/t2" in turns_of(over)
 
 
 def test_R68_protected_and_tail_once() -> None:

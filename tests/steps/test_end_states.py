@@ -204,6 +204,7 @@ def test_R150_end_states_are_typed(code: str, monkeypatch: pytest.MonkeyPatch) -
     assert answer.line().startswith(f"context plan rejected: {answer.outcome}: ")
     advice = answer.advice
     assert advice.notes or advice.tiers or advice.concession
+    assert all(note.strip() for note in advice.notes)
     assert answer.detail
     assert not answer.accepted
     assert not hasattr(answer, "ids")

@@ -1,0 +1,7 @@
+"""Every mutant, by what it is about."""
+
+from __future__ import annotations
+
+from tools.mutants import compaction, evidence, ledger, planning
+
+MUTANTS = (*evidence.MUTANTS, *compaction.MUTANTS, *ledger.MUTANTS, *planning.MUTANTS)
