@@ -216,4 +216,26 @@ MUTANTS = (
         '        with mapped(doing), lock_of(self.path).held():\n            connection.execute("BEGIN")',
         "R122",
     ),
+    Mutant("ledger/bodies.py", '        body["source"] = message.source\n', "        pass\n", "R5"),
+    Mutant(_SUMMARIES, 'if code != "ledger_busy":', "if False:", "R124"),
+    Mutant(
+        "compaction/answer.py",
+        'refuse("malformed_output", problem)',
+        'refuse("malformed_output", text[:200])',
+        "R188@test_prepare",
+    ),
+    Mutant("prepare.py", "import threading\n", "import threading\n\nimport transformers\n", "R204"),
+    Mutant("compactor/context.py", "        if not on:\n", "        if False:\n", "R212@compactor"),
+    Mutant(
+        "ledger/migrations/0001_initial.sql",
+        "    actor TEXT,  ",
+        "    actor TEXT, summary INTEGER,  ",
+        "R3@test_messages",
+    ),
+    Mutant(
+        "values/plan.py",
+        "    prompt: str | None = field(default=None, repr=False)\n",
+        "    prompt: str | None = None\n",
+        "R187",
+    ),
 )
