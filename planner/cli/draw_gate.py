@@ -22,6 +22,16 @@ def draw_gate(result: GateResult) -> None:
             say(f"and {len(result.reasons) - MOST_REASONS} more; --json prints all")
     for cell in coverage.uncovered:
         say(f"{cell.status}  {cell.os} {cell.abi} {cell.vendor} {cell.runtime} {cell.runtime_version}")
+    if not coverage.targets:
+        say("targets  none named: nothing is said about any device")
+    for one in result.integration:
+        say(f"{one.platform}  checked {_named(one.checked)}; not checked {_named(one.unchecked)}")
+    if not result.integration:
+        say("integration  not checked on any platform; the list stands in docs/integration.md")
     for part in result.evidence:
         say(f"{part.name}  {part.detail}")
     say(result.claim)
+
+
+def _named(ids: tuple[str, ...]) -> str:
+    return ", ".join(ids) or "nothing"

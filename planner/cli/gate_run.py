@@ -19,6 +19,8 @@ from planner.cli.whatif import split
 if TYPE_CHECKING:
     from planner.gate.cells import Cell
     from planner.gate.engine import Runner
+    from planner.gate.verdict import Tally
+    from planner.values.candidate import Candidate
     from planner.values.gate import CellResult, GateResult
 
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 @click.option("--receipts", metavar="DIR", help="Device receipts with their observations.")
 @click.option("--evidence", metavar="DIR", help="Files of the other parts of evidence, each named after its part.")
 @click.option("--matrix", metavar="MATRIX.json", help="The combinations the app is meant for; lists what is uncovered.")
+@click.option(
+    "--integration", metavar="FILE.json", help="What was looked at again on each platform; the report repeats it."
+)
 @click.option("--results", metavar="OUT.jsonl", help="Write one JSON line per cell.")
 @click.option("--junit", metavar="OUT.xml", help="Write a JUnit file for the CI system.")
 @click.option("--report", metavar="OUT.html", help="Write a page with pictures; it needs no network.")
@@ -61,11 +66,9 @@ def command(**given: str | int | None) -> int:
 def _run(given: dict[str, str | int | None]) -> GateResult:
     from planner.gate.cells import cells_of
     from planner.gate.earlier import read_results, result_line, with_earlier
-    from planner.gate.evidence import read_evidence
     from planner.gate.junit import junit
     from planner.gate.picture import Picture
-    from planner.gate.reading import read_candidate, read_matrix, read_samples
-    from planner.gate.receipts import check_receipts
+    from planner.gate.reading import read_candidate, read_samples
     from planner.gate.report import report
     from planner.gate.verdict import Tally
 
@@ -95,16 +98,29 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
             move(tally.cells)
     if given["results"]:
         write_output(str(given["results"]), b"".join(lines))
-    sound, wrong = check_receipts(_folder(given["receipts"]), candidate) if given["receipts"] else (0, [])
-    folder = _folder(given["evidence"]) if given["evidence"] else None
-    evidence, lacking = read_evidence(folder, candidate, sound)
-    matrix = read_matrix(Path(str(given["matrix"]))) if given["matrix"] else ()
-    verdict = tally.result(receipts=[*wrong, *lacking], matrix=matrix, evidence=evidence)
+    verdict = _verdict(given, candidate, tally)
     if given["junit"]:
         write_output(str(given["junit"]), junit(shown, verdict))
     if given["report"]:
         write_output(str(given["report"]), report(verdict, picture))
     return verdict
+
+
+def _verdict(given: dict[str, str | int | None], candidate: Candidate, tally: Tally) -> GateResult:
+    """Close with everything that was handed in beside samples."""
+    from planner.gate.evidence import read_evidence
+    from planner.gate.integration import read_integration
+    from planner.gate.reading import read_matrix
+    from planner.gate.receipts import measured, read_receipts
+
+    sound, wrong = read_receipts(_folder(given["receipts"]), candidate) if given["receipts"] else ([], [])
+    folder = _folder(given["evidence"]) if given["evidence"] else None
+    evidence, lacking = read_evidence(folder, candidate, len(sound))
+    matrix = read_matrix(Path(str(given["matrix"]))) if given["matrix"] else ()
+    platforms, odd = read_integration(Path(str(given["integration"])), candidate) if given["integration"] else ((), [])
+    return tally.result(
+        receipts=[*wrong, *lacking, *odd], matrix=measured(matrix, sound), evidence=evidence, integration=platforms
+    )
 
 
 def _engine(refs: list[str], app_version: str, jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:

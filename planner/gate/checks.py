@@ -70,7 +70,7 @@ def _immutables(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
     if not any(key.startswith("request/") for key in plan.kept):
         yield Reason("immutable_missing", "request")
     gone = {entry.id for entry in plan.removed}
-    for key in (*immutable_ids(request), *(key for key in gone if key.startswith(("policy/", "scope/")))):
+    for key in (*immutable_ids(request), *(key for key in gone if key.startswith(("policy/", "scope/", "request/")))):
         if key in gone:
             yield Reason("immutable_removed", key)
 

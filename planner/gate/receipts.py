@@ -5,11 +5,12 @@ A file holds `{"receipt": .., "observation": ..}` as `Planner.observe` gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planner.values.candidate import Candidate
+from planner.values.candidate import Candidate, MatrixCell
 from planner.values.digest import canonical
 from planner.values.gate import Reason
 from planner.values.observation import Observation
@@ -23,38 +24,60 @@ _BOUNDS = Bounds(total_bytes=16 * 1024 * 1024, field_bytes=1024 * 1024, list_ite
 
 def check_receipts(folder: Path, candidate: Candidate) -> tuple[int, list[Reason]]:
     """Return how many receipts may count as evidence, and what is wrong with the others, by file name."""
-    sound = 0
+    sound, reasons = read_receipts(folder, candidate)
+    return len(sound), reasons
+
+
+def read_receipts(folder: Path, candidate: Candidate) -> tuple[list[Observation], list[Reason]]:
+    """Return the observations that may count as evidence, and what is wrong with the other files."""
+    sound: list[Observation] = []
     reasons: list[Reason] = []
     for path in sorted(folder.glob("*.json")):
-        found = list(_check(path, candidate))
-        sound += not found
+        try:
+            observation, receipt = _parts(load_strict(path.read_bytes(), _BOUNDS))
+        except (RefusalSignal, OSError):
+            reasons.append(Reason("receipt_unreadable", path.name))
+            continue
+        found = list(_check(observation, receipt, candidate, path.name))
         reasons += found
+        if not found:
+            sound.append(observation)
     return sound, reasons
 
 
-def _check(path: Path, candidate: Candidate) -> Iterator[Reason]:
-    try:
-        tree = load_strict(path.read_bytes(), _BOUNDS)
-        observation, receipt = _parts(tree)
-    except (RefusalSignal, OSError):
-        yield Reason("receipt_unreadable", path.name)
-        return
+def measured(matrix: Iterable[MatrixCell], sound: Iterable[Observation]) -> tuple[MatrixCell, ...]:
+    """Return the matrix with `measured` only where a device receipt of that bundle and runtime was handed in (R211).
+
+    A receipt does not say on which system it was made: that stays the word of the matrix.
+    """
+    versions = {(one.bundle_digest, one.runtime, one.runtime_version) for one in sound}
+    return tuple(
+        one
+        if one.status != "measured"
+        or (one.bundle_digest, one.runtime, one.runtime_version) in versions
+        or (one.bundle_digest, one.runtime, None) in versions
+        else replace(one, status="uncovered")
+        for one in matrix
+    )
+
+
+def _check(observation: Observation, receipt: Receipt, candidate: Candidate, name: str) -> Iterator[Reason]:
     if receipt.candidate_id != candidate.candidate_id:
-        yield Reason("receipt_of_other_candidate", path.name)
+        yield Reason("receipt_of_other_candidate", name)
     if receipt.bundle_digest not in candidate.bundle_digests:
-        yield Reason("receipt_of_other_bundle", path.name)
+        yield Reason("receipt_of_other_bundle", name)
     if receipt.count_source == "upper_bound":
-        yield Reason("count_not_exact", path.name)
+        yield Reason("count_not_exact", name)
     account = receipt.account
     if observation.plan_id != receipt.plan_id or account is None or _of_other_call(observation, receipt):
-        yield Reason("receipt_unreadable", path.name)
+        yield Reason("receipt_unreadable", name)
     elif observation.evidence != "executed":
-        yield Reason("receipt_simulated", path.name)
+        yield Reason("receipt_simulated", name)
     elif observation.verdict != "exact" or observation.prompt_tokens != observation.planned_tokens:
-        yield Reason("runtime_count_differs", path.name)
+        yield Reason("runtime_count_differs", name)
     elif observation.planned_tokens < account.input_tokens:
         # The runtime may add what the bundle declares; it cannot have been given less than the plan.
-        yield Reason("runtime_count_differs", path.name)
+        yield Reason("runtime_count_differs", name)
 
 
 def _of_other_call(observation: Observation, receipt: Receipt) -> bool:

@@ -11,6 +11,7 @@ from html import escape
 from planner.gate.codes import GATE_CODES
 from planner.gate.picture import BUCKETS, SECTIONS, Bar, Picture
 from planner.values.gate import CellResult, GateResult
+from planner.values.integration import RECHECK
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--bad:#b3261e;--good:#1b6e3c}
@@ -42,7 +43,7 @@ def report(result: GateResult, picture: Picture) -> bytes:
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
         f"<title>Release gate: {result.verdict}</title>", f"<style>{_STYLE}</style>", "</head>", "<body>",
         '<a class="skip" href="#main">Skip to the verdict</a>', '<main id="main" tabindex="-1">',
-        *_verdict(result), *_reasons(result, picture), *_coverage(result), *_evidence(result),
+        *_verdict(result), *_reasons(result, picture), *_coverage(result), *_evidence(result), *_integration(result),
         *_histograms(picture), *_bars(picture), "</main>", "</body>", "</html>", "",
     ]  # fmt: skip
     return "\n".join(parts).encode()
@@ -146,8 +147,11 @@ def _coverage(result: GateResult) -> Iterator[str]:
     rows = [[*_plain(name), (f"{count:,}", True)] for name, count in coverage.families.items()]
     yield from _table([("family", False), ("cells", True)], rows, "Cells per family")
     yield f"<p>Bundles: {escape(', '.join(coverage.bundles))}. Tiers: {escape(', '.join(coverage.tiers))}.</p>"
+    if not coverage.targets:
+        yield "<p>No matrix of targets was given: nothing is said about any device.</p>"
+        return
     if not coverage.uncovered:
-        yield "<p>No matrix of targets was given, or every cell of it is measured.</p>"
+        yield f"<p>Every one of {coverage.targets:,} targets is measured.</p>"
         return
     rows = [_plain(one.status, one.os, one.abi, one.vendor, one.runtime, one.runtime_version, one.app_version)
             for one in coverage.uncovered]  # fmt: skip
@@ -159,3 +163,15 @@ def _evidence(result: GateResult) -> Iterator[str]:
     yield "<h2>Evidence beside the structure</h2>"
     rows = [_plain(part.name, part.detail, part.digest or "") for part in result.evidence]
     yield from _table([(name, False) for name in ("part", "state", "digest")], rows, "Evidence")
+
+
+def _integration(result: GateResult) -> Iterator[str]:
+    yield "<h2>Looked at again on each platform</h2>"
+    if not result.integration:
+        yield "<p>Not checked on any platform.</p>"
+        return
+    for one in result.integration:
+        rows = [_plain(item.id, item.kind, "checked" if item.id in one.checked else "not checked", item.what)
+                for item in RECHECK]  # fmt: skip
+        caption = f"{one.platform}, after the documentation of {one.documentation}"
+        yield from _table([(name, False) for name in ("item", "kind", "state", "what")], rows, caption)

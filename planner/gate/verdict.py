@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.values.candidate import Candidate, Evidence, MatrixCell
 from planner.values.gate import FAMILIES, CellResult, Coverage, GateResult, Reason
+from planner.values.integration import PlatformCheck
 
 CLAIM = (
     "Structure and token budget only. This proves neither that a summary is complete nor that a model obeys, and it "
@@ -49,6 +50,7 @@ class Tally:
         receipts: Iterable[Reason] = (),
         matrix: Sequence[MatrixCell] = (),
         evidence: tuple[Evidence, ...] = (),
+        integration: tuple[PlatformCheck, ...] = (),
     ) -> GateResult:
         """Close: what is missing blocks like what failed (R191, R194).
 
@@ -69,9 +71,11 @@ class Tally:
                 tuple(bundle_id for bundle_id, _ in self._bundles),
                 tuple(sorted(self._tiers)),
                 uncovered,
+                len(matrix),
             ),
             evidence=evidence,
             claim=CLAIM,
+            integration=integration,
         )
 
     def _unverified(self, matrix: Sequence[MatrixCell]) -> list[Reason]:

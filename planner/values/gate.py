@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from planner.values.account import Account
 from planner.values.candidate import Evidence, MatrixCell
+from planner.values.integration import PlatformCheck
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
 
@@ -92,17 +93,24 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was run: samples per family and bundle, tiers, and cells of the matrix that nothing was run in (R209)."""
+    """What was run: samples per family and bundle, tiers, and cells of the matrix that nothing was run in (R209).
+
+    targets  how many cells the matrix has; with none, nothing is said about any device (R211).
+    """
 
     families: Mapping[str, int]
     bundles: tuple[str, ...]
     tiers: tuple[str, ...]
     uncovered: tuple[MatrixCell, ...] = ()
+    targets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The verdict over one candidate (R193, R194). `reused` cells were taken from an earlier run by their digest."""
+    """The verdict over one candidate (R193, R194). `reused` cells were taken from an earlier run by their digest.
+
+    integration  the platforms that somebody looked at again, and what they looked at there (R213).
+    """
 
     candidate_id: str
     verdict: Verdict
@@ -113,4 +121,5 @@ class GateResult:
     coverage: Coverage
     evidence: tuple[Evidence, ...]
     claim: str
+    integration: tuple[PlatformCheck, ...] = ()
     schema_version: str = "1.0"
