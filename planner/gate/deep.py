@@ -149,4 +149,5 @@ def is_tool_schema(declaration: Any) -> bool:
     properties, required = parameters.get("properties", {}), parameters.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, (list, tuple)):
         return False
-    return all(isinstance(value, (Mapping, bool)) for value in properties.values()) and set(required) <= set(properties)
+    known = all(isinstance(name, str) and name in properties for name in required)
+    return known and all(isinstance(value, (Mapping, bool)) for value in properties.values())

@@ -61,6 +61,8 @@ def judge_bytes(data: bytes, *, compat: bool = False) -> Verdict:
         text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
         plan = json.loads(text)
         message = script_message(plan)
+        if message is None and not compat:
+            message = _loose_json(text) or extra_message(plan)
     except json.JSONDecodeError as error:
         return Verdict(f"{UNPARSABLE}{error}")
     except UnicodeDecodeError:
@@ -69,8 +71,6 @@ def judge_bytes(data: bytes, *, compat: bool = False) -> Verdict:
         return Verdict(f"{UNPARSABLE}nested too deep")
     except ValueError:
         return Verdict(f"{UNPARSABLE}a number has too many digits")
-    if message is None and not compat:
-        message = _loose_json(text) or extra_message(plan)
     return Verdict(message) if message is not None else Verdict(None, len(plan["items"]), plan)
 
 
