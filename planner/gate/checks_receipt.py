@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from planner.values.bundle import Manifest
 from planner.values.candidate import Candidate
+from planner.values.check import check_request
 from planner.values.digest import PLANNER_VERSION, chain_of, digest, request_digest
 from planner.values.gate import Reason
 from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
+from planner.values.unsupported import check_supported
 
 _OF_REQUEST = ("policy_version", "generation", "revision", "conversation_id", "now")
 _OF_MANIFEST = ("template_entry", "template_version", "template_digest")
@@ -26,8 +29,8 @@ def check_receipt(
         yield Reason("receipt_of_other_candidate", name)
     if receipt.count_source not in ("exact", "counted_by_runtime"):
         yield Reason("count_not_exact", name)
-    if receipt.request_digest is None:
-        # A request that broke a rule has no digest, so there is nothing that its header could be compared with.
+    if receipt.request_digest is None and isinstance(answer, Refusal) and _breaks_a_rule(request):
+        # Such a request has no digest, so there is nothing that the header could be compared with.
         return
     others = [getattr(receipt, field) != getattr(manifest, field) for field in _OF_MANIFEST]
     if receipt.bundle_digest != manifest.digest or receipt.model_bundle_id != request.model_bundle_id or any(others):
@@ -42,6 +45,15 @@ def check_receipt(
         yield Reason("account_differs", name)
     if isinstance(answer, Plan):
         yield from _lists(answer)
+
+
+def _breaks_a_rule(request: PlanRequest) -> bool:
+    try:
+        check_request(request)
+        check_supported(request)
+    except RefusalSignal:
+        return True
+    return False
 
 
 def digest_of(request: PlanRequest) -> str:

@@ -41,7 +41,8 @@ class Tally:
         self._samples[result.family] += 1
         if result.verdict == "block":
             self.blocked += 1
-            for reason in result.reasons:
+            # A block that says no cause is still one, and may not leave the verdict without a reason.
+            for reason in result.reasons or (Reason("outcome_differs"),):
                 self._codes[Reason(reason.code, f"{result.sample_id} on {result.bundle_id}: {reason.id}")] = None
 
     def result(
