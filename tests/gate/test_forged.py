@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.gate.cells import run_cell
 from planner.gate.checks import check_answer
+from planner.gate.earlier import read_results, result_line, with_earlier
 from planner.gate.verdict import Tally
-from planner.values.gate import FAMILIES, Expectation, Reason
+from planner.values.gate import FAMILIES, CellResult, Expectation, Reason
 from planner.values.plan import Plan, Refusal
 from tests.gate.gate_support import asked, candidate, cell, planner, sample, subject
 
@@ -47,3 +51,59 @@ def test_a_blocked_cell_blocks_whether_it_says_why_or_not() -> None:
     result = tally.result()
     assert ("block", 6) == (result.verdict, result.blocked)
     assert Reason("outcome_differs", "s1 on reference: ") in result.reasons
+
+
+def earlier_of(result: CellResult, to: Path, words: dict[str, str] | None = None) -> dict[str, CellResult]:
+    """Write a result with the words of a line changed, and read the file back."""
+    line = result_line(result)
+    for before, after in (words or {}).items():
+        assert before.encode() in line
+        line = line.replace(before.encode(), after.encode())
+    to.write_bytes(line)
+    return read_results(to)
+
+
+EDITS = {
+    "the verdict and its reasons": {
+        '"verdict":"block"': '"verdict":"pass"', '"reasons":[{"code":"expected_missing","id":"turn/t9"}],': "",
+    },
+    "the outcome": {'"outcome":"accepted"': '"outcome":"acceptes"'},
+    "a number": {'"inputLimit":': '"inputLimit":1'},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_line_of_an_earlier_run_is_run_again(name: str, tmp_path: Path) -> None:
+    """The digest of a cell says what was run, not what came of it: a line that was edited is taken for none."""
+    one = cell(sample(expect=Expectation(kept=("turn/t9",))))
+    result = run_cell(one, subject())
+    assert {one.digest: result} == earlier_of(result, tmp_path / "old.jsonl")
+    assert {} == earlier_of(result, tmp_path / "old.jsonl", words=EDITS[name])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"family": "lifecycle"}, {"bundle_id": "other"}, {"bundle_digest": "1" * 64}, {"tier": "8k"},
+        {"sample_id": "s2"}, {"reasons": (Reason("outcome_differs", "x"),)}, {"verdict": "block"},
+        {"verdict": "block", "reasons": (Reason("no_code", "x"),)},
+    ],
+)  # fmt: skip
+def test_a_result_of_another_cell_is_not_reused_under_its_digest(change: dict[str, Any]) -> None:
+    """Family, bundle, tier and sample are the cell's, and a verdict goes with its reasons, or the cell runs again."""
+    one = cell(sample())
+    result = run_cell(one, subject())
+    forged = replace(result, **change)
+    run = partial(map, lambda again: run_cell(again, subject()))
+    assert [(result, True)] == list(with_earlier([one], {one.digest: result}, run))
+    assert [(result, False)] == list(with_earlier([one], {one.digest: forged}, run))
+
+
+def test_two_lines_of_a_cell_that_contradict_each_other_are_none(tmp_path: Path) -> None:
+    """Nobody can tell which of them was true; two equal ones are one."""
+    result = run_cell(cell(sample()), subject())
+    other = replace(result, outcome="invalid-input", verdict="block", reasons=(Reason("outcome_differs", "x"),))
+    path = tmp_path / "old.jsonl"
+    for lines, expected in (((result, result), 1), ((result, other), 0), ((other, result, other), 0)):
+        path.write_bytes(b"".join(map(result_line, lines)))
+        assert expected == len(read_results(path))
