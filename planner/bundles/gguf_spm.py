@@ -146,6 +146,7 @@ def load_gguf_spm(vocabulary: GgufVocabulary) -> Loaded:
         prefix_space="each_stretch" if vocabulary.space_prefix else None,
         longest_token_bytes=None if any(token.rstrip for token in added) else longest,
         variables=vocabulary.variables,
+        forms=("space_mark",),
     )
 
 

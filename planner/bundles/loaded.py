@@ -43,6 +43,8 @@ class Loaded:
     stretch (None: nothing). `longest_token_bytes` None means that one token may cover unbounded text.
     `position_free` is false where a stretch is encoded differently at the start of the whole text.
     `tokenizer_json` gives the tokenizer as such a file again, None where another library runs it.
+    `forms` name what is done to the bytes of a text before it is counted (`planner/bundles/bound.py`),
+    `growth` gives the most bytes one byte may become where that is read from the file.
     `unknown` is the token that ordinary text may become, where letters can be unknown: never a control token.
     """
 
@@ -58,6 +60,8 @@ class Loaded:
     variables: Mapping[str, str] = field(default_factory=dict)
     tokenizer_json: Callable[[], bytes] | None = None
     warnings: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
+    growth: Callable[[], int] | None = None
 
 
 def check_sizes(vocabulary_size: int, added_tokens: int, longest_text_bytes: int) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import sentencepiece
 
+from planner.bundles.charsmap import charsmap_of, growth
 from planner.bundles.foreign import guarded
 from planner.bundles.loaded import AddedText, Loaded, check_sizes
+from planner.bundles.protobuf import Damaged
 from planner.bundles.spm_proto import (
     BYTE,
     CONTROL,
@@ -139,7 +141,16 @@ def load_sentencepiece(data: bytes, name: str) -> Loaded:
         longest_token_bytes=longest if _bounded(facts) else None,
         variables={key: facts.pieces[index].text for key, index in named.items() if index >= 0},
         warnings=_lossy(facts),
+        forms=("space_mark", "charsmap") if facts.normalizer_rules else ("space_mark",),
+        growth=partial(_growth, data) if facts.normalizer_rules else None,
     )
+
+
+def _growth(data: bytes) -> int:
+    try:
+        return growth(charsmap_of(data))
+    except Damaged:
+        raise PlannerFault("bundle_unsafe", "the normaliser's rules are damaged") from None
 
 
 def _prefix_rule(facts: ModelFacts) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from planner.bundles.bound import forms_of
 from planner.bundles.files import MAX_JSON_DEPTH, depth_of
 from planner.bundles.loaded import AddedText, Loaded, check_sizes
 from planner.bundles.patterns import check_components
@@ -69,6 +70,7 @@ def describe(
         position_free=not any(part.get("prepend_scheme") == "first" for part in parts),
         unknown=None if _covers_bytes(tokenizer) else getattr(tokenizer.model, "unk_token", None),
         warnings=saved_cuts(tokenizer),
+        forms=forms_of(list(walk(normalizer)), list(walk(pre_tokenizer))),
     )
 
 

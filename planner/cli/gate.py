@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "Run every sample on every bundle and tier, and pass or block the candidate.",
     "export-vectors": "Write requests, expected answers, ids and digests, with which a port proves itself.",
     "check-vectors": "Compare a planner with the vectors of a kit: this one, or the answers a port has written.",
+    "export-budget": "Measure what every plan pays, what room is left, and how large any text can be.",
 }
 """Name to short help; a test compares it with the commands."""
 

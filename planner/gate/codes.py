@@ -94,6 +94,8 @@ _RECEIPTS = (
              "Remove it, or write it again."),
 )  # fmt: skip
 _RUN = (
+    GateCode("growth_over_cap", "run", "The fixed part grew by more than the candidate's cap since the last release.",
+             "Shorten what is named, or raise the cap on purpose."),
     GateCode("family_missing", "run", "A family has no sample for a bundle.", "Add samples: planner gate init."),
     GateCode("bundle_missing", "run", "A bundle of the candidate was not run, or one was that is not the candidate's.",
              "Name the candidate's bundles."),
