@@ -78,15 +78,17 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     planners = [planner_for(ref) for ref in refs]
     manifests = [one.encoder(app_version=candidate.app_version).bundle.manifest for one in planners]
     bundles = [(manifest.id, manifest.digest) for manifest in manifests]
-    approved = dict.fromkeys(tier.id for manifest in manifests for tier in manifest.tiers)
-    tiers = split("--tiers", _text(given["tiers"])) or list(approved)
+    if len({manifest.id for manifest in manifests}) < len(manifests):
+        raise usage("--bundles names two bundles of one id, or one bundle twice")
+    by_id = {manifest.id: manifest for manifest in manifests}
+    tiers = _tiers(_text(given["tiers"]), [[tier.id for tier in manifest.tiers] for manifest in manifests])
     earlier = read_results(Path(str(given["earlier"]))) if given["earlier"] else {}
     runtimes = {one.digest: one.runtime.name for one in manifests if one.runtime is not None}
     tally, picture = Tally(candidate, bundles, runtimes), Picture()
     lines: list[bytes] = []
     shown: list[CellResult] = []
     with progress("cells", None) as move:
-        cells = cells_of(samples, bundles, tiers, candidate)
+        cells = cells_of(samples, bundles, tiers, candidate, by_id)
         engine = _engine(refs, candidate.app_version, int(given["jobs"] or 1))
         for result, reused in with_earlier(cells, earlier, engine):
             tally.add(result, reused=reused)
@@ -121,6 +123,16 @@ def _verdict(given: dict[str, str | int | None], candidate: Candidate, tally: Ta
     return tally.result(
         receipts=[*wrong, *lacking, *odd], matrix=measured(matrix, sound), evidence=evidence, integration=platforms
     )
+
+
+def _tiers(named: str | None, approved: list[list[str]]) -> list[str]:
+    every = list(dict.fromkeys(tier for own in approved for tier in own))
+    tiers = split("--tiers", named) or every
+    if not set(tiers) <= set(every):
+        raise usage("--tiers names a tier that no bundle approves")
+    if any(own and not set(own) & set(tiers) for own in approved):
+        raise usage("--tiers leaves out every tier of a bundle")
+    return list(dict.fromkeys(tiers))
 
 
 def _engine(refs: list[str], app_version: str, jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:

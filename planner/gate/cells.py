@@ -12,7 +12,7 @@ from hashlib import sha256
 from planner.gate.checks import check_answer, reasons_of
 from planner.gate.lifecycle import play
 from planner.gate.limits import AS_ASKED, Planning, has_own_limit, request_of
-from planner.values.bundle import Bundle
+from planner.values.bundle import Bundle, Manifest
 from planner.values.candidate import Candidate
 from planner.values.digest import PLANNER_VERSION, canonical
 from planner.values.gate import CellResult, Reason, Sample
@@ -33,38 +33,63 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is run: a sample, the id and digest of a bundle, a tier, for a candidate."""
+    """What is run: a sample, the id and digest of a bundle, a tier, for a candidate; `limits` is the bundle's own."""
 
     sample: Sample
     bundle_id: str
     bundle_digest: str
     tier: str
     candidate: Candidate
+    limits: str = ""
 
     @property
     def digest(self) -> str:
         """sha256 of everything the result depends on: equal digests have equal results."""
-        parts = (self.sample, self.bundle_id, self.bundle_digest, self.tier, self.candidate.candidate_id)
+        parts = (self.sample, self.bundle_id, self.bundle_digest, self.tier, self.candidate.candidate_id, self.limits)
         return sha256(canonical(parts) + PLANNER_VERSION.encode()).hexdigest()
 
 
 def cells_of(
-    samples: Iterable[Sample], bundles: Sequence[tuple[str, str]], tiers: Sequence[str], candidate: Candidate
+    samples: Iterable[Sample],
+    bundles: Sequence[tuple[str, str]],
+    tiers: Sequence[str],
+    candidate: Candidate,
+    manifests: Mapping[str, Manifest] | None = None,
 ) -> Iterator[Cell]:
     """Give the cells one by one: samples by bundles by tiers; a sample with its own limit is run once per bundle.
 
-    bundles  (id, digest) of each.
+    bundles    (id, digest) of each.
+    manifests  of the bundles by id: a tier that one does not approve is not run on it, and limits that changed make
+               other cells. None: all tiers are run on all bundles.
     """
+    there = {bundle_id: tiers for bundle_id, _ in bundles}
+    limits = dict.fromkeys(there, "")
+    for bundle_id, manifest in (manifests or {}).items():
+        approved = {tier.id for tier in manifest.tiers}
+        there[bundle_id] = [tier for tier in tiers if tier in approved]
+        limits[bundle_id] = limits_digest(manifest)
     for sample in samples:
         own = has_own_limit(sample)
         for bundle_id, digest in bundles:
-            for tier in (AS_ASKED,) if own or not tiers else tiers:
-                yield Cell(sample, bundle_id, digest, tier, candidate)
+            for tier in (AS_ASKED,) if own or not there[bundle_id] else there[bundle_id]:
+                yield Cell(sample, bundle_id, digest, tier, candidate, limits[bundle_id])
+
+
+def limits_digest(manifest: Manifest) -> str:
+    """Return the digest of what a manifest states beside its digest and what a plan or its receipt depends on."""
+    stated = (
+        manifest.context_tokens, manifest.tiers, manifest.reserved_output_tokens, manifest.safety_margin_tokens,
+        manifest.compact_at, manifest.template_version, manifest.app_versions, manifest.template_fallback,
+    )  # fmt: skip
+    return sha256(canonical(stated)).hexdigest()
 
 
 def run_cell(cell: Cell, subject: Subject) -> CellResult:
     """Run a cell. A bundle that cannot be used blocks it; anything else that is raised is our bug."""
     try:
+        if cell.bundle_digest != subject.bundle.manifest.digest:
+            # Its files changed since the run began, or a worker opened others.
+            raise PlannerFault("bundle_mismatch", "the bundle is not the one of the cell")
         return _run(cell, subject)
     except PlannerFault as fault:
         return _result(cell, fault.code, (Reason("bundle_unusable", fault.code),), ())

@@ -107,3 +107,9 @@ def test_two_lines_of_a_cell_that_contradict_each_other_are_none(tmp_path: Path)
     for lines, expected in (((result, result), 1), ((result, other), 0), ((other, result, other), 0)):
         path.write_bytes(b"".join(map(result_line, lines)))
         assert expected == len(read_results(path))
+
+
+def test_a_cell_is_not_run_on_another_bundle_than_it_names() -> None:
+    """Files that changed under a run, or a worker that opened others, block the cell."""
+    one = replace(cell(sample()), bundle_digest="1" * 64)
+    assert (Reason("bundle_unusable", "bundle_mismatch"),) == run_cell(one, subject()).reasons

@@ -157,7 +157,13 @@ def test_a_mutated_summary_stands_for_nothing(bundle_id: str) -> None:
         for name, way, value in mutations(sample.request.summaries[0], replace(sample.request.summaries[0], id="s9")):
             mutant = replace(sample.request.summaries[0], **{name: value})
             request = replace(sample.request, summaries=(mutant,))
-            cell = Cell(replace(sample, request=request), bundle_id, "", AS_ASKED, shipped())
+            cell = Cell(
+                replace(sample, request=request),
+                bundle_id,
+                subject(bundle_id).bundle.manifest.digest,
+                AS_ASKED,
+                shipped(),
+            )
             found = run_cell(cell, subject(bundle_id))
             codes = {reason.code for reason in found.reasons}
             if found.outcome == "invalid-input":
