@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner.bundles.bundle import FolderBundle
+from planner.bundles.part_costs import part_cost_to_json
 from planner.bundles.sample_counts import SampleCount, conversations
 from planner.values.bundle import Adapter, Engine, Manifest
 from planner.values.profile import TemplateProfile
@@ -60,6 +61,9 @@ def compare(first: Side, second: Side) -> dict[str, Any]:
             "runtime": _runtime(first.manifest, second.manifest),
             "context": _pair(first.manifest.context_tokens, second.manifest.context_tokens),
             "encodeMode": _pair(first.manifest.encode_mode, second.manifest.encode_mode),
+            "partCosts": _pair(*([part_cost_to_json(cost) for cost in one.manifest.parts] for one in (first, second))),
+            "framing": _mapping(_framing(first.manifest), _framing(second.manifest)),
+            "baseModel": _pair(first.manifest.base_model, second.manifest.base_model),
         },
         "texts": texts,
         "conversations": samples,
@@ -191,6 +195,16 @@ def _adapter(adapter: Adapter | None) -> dict[str, Any] | None:
     if adapter is None:
         return None
     return {"files": [[one.path, one.size_bytes, one.sha256] for one in adapter.files], "scale": adapter.scale}
+
+
+def _framing(manifest: Manifest) -> dict[str, Any]:
+    """Return what a manifest states about the making of a prompt beside the template's text."""
+    return {
+        "templateEntry": manifest.template_entry,
+        "concessions": sorted(manifest.concessions),
+        "rewrites": sorted(manifest.rewrites),
+        "prefixSpace": manifest.prefix_space,
+    }
 
 
 def _runtime(first: Manifest, second: Manifest) -> dict[str, Any]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planner.bundles.add import Added
+from planner.bundles.bundle import FolderBundle
 from planner.bundles.compare import Side, compare
+from planner.bundles.digest import bundle_digest
 from planner.bundles.sample_counts import SampleCount, conversations, sample_counts
+from planner.cli.draw_diff import draw_diff
 from planner.planner import Planner
+from planner.values.part_cost import FlatRule, PartCost
 from planner.values.plan import Plan, Refusal
 from planner.values.request import CONCESSIONS, Options
 from tests.bundles.add.conftest import Add, lora, plain_copy
@@ -169,3 +174,28 @@ def test_a_damaged_count_is_counted_again(add: Add, model: Path, tmp_path: Path,
         sample_counts(added.manifest.digest, planning, tmp_path),
         planning.asked,
     )
+
+
+STATED: dict[str, tuple[dict[str, Any], str]] = {
+    "a part's cost": ({"parts": (PartCost("image", "<|end|>", FlatRule(9)),)}, "partCosts"),
+    "a concession": ({"concessions": ("join_same_role",)}, "framing"),
+    "a rewrite": ({"rewrites": ("null_content_is_empty",)}, "framing"),
+    "a rule of spaces": ({"prefix_space": "first_stretch"}, "framing"),
+    "an entry point": ({"template_entry": "tool_use"}, "framing"),
+    "a base model": ({"base_model": "org/base"}, "baseModel"),
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_whatever_makes_two_digests_of_one_folder_is_named(add: Add, model: Path, name: str) -> None:
+    """What a person states in a manifest is a part of the comparison too: two bundles never differ in nothing."""
+    changes, part = STATED[name]
+    added = add(model, id="a")
+    stated = replace(added.manifest, **changes)
+    stated = replace(stated, digest=bundle_digest(stated))
+    other = FolderBundle(lambda: added.bundle.parts, stated, reviewed=True)
+    samples = side(added).samples
+    found = compare(Side(added.bundle, samples), Side(other, samples))
+    assert not found["same"]
+    assert part in {key for key, row in found["parts"].items() if not row["same"]}
+    draw_diff(found)
