@@ -25,6 +25,7 @@ COMMANDS = {
     "replay": "Rebuild the input of a recorded call, or say which layer and part differ or are gone.",
     "diff": "Say what changed between two recorded plans of a conversation.",
     "gate": "Pass or block a release: samples, bundles and tiers against one candidate.",
+    "bench": "Measure planning on each bundle: load, first plan, a growing chat, and how full the window gets.",
     "whatif": "Say whether a request would fit into other tiers and bundles, and what would go.",
     "policy": "Check policy texts before they are published.",
     "ledger": "Keep conversations: import, export, check, and purge by a recorded run.",

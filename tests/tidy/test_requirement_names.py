@@ -11,8 +11,6 @@ from tests.tidy.sources import ROOT
 _REQUIREMENT = re.compile(r"\*\*(R[0-9]+)\*\* `(\w+)`")
 _OWNER = re.compile(r"^\| (?:R([0-9]+)(?:-R([0-9]+))?|V1-V12) \|.*\| ([A-G]) \|", re.MULTILINE)
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
-ELSEWHERE = frozenset({"test_R217_benchmark_per_bundle", "test_card_bundle_benchmark_exists_for_each_bundle"})
-"""Written beside the benchmark they are about; they are in no checkout before it is."""
 
 
 @cache
@@ -37,7 +35,7 @@ def test_every_requirement_is_a_named_test(shared_dir: Path) -> None:
     by_number = owners((shared_dir / "coverage.md").read_text(encoding="utf-8"))
     assert list(range(1, 221)) == sorted(by_number) == sorted(int(number[1:]) for number, _ in named)
     wanted = {f"test_{number}_{name}": by_number[int(number[1:])] for number, name in named}
-    missing = {name: issue for name, issue in wanted.items() if name not in written() | ELSEWHERE}
+    missing = {name: issue for name, issue in wanted.items() if name not in written()}
     assert {} == missing
 
 
@@ -52,4 +50,4 @@ def test_every_name_of_the_acceptance_lists_is_a_test(shared_dir: Path) -> None:
     assert len(wanted) > 100
     for row in range(1, 13):
         assert any(name.startswith("test_validator_") and name.endswith(f"_v{row}") for name in wanted), row
-    assert {} == {name: head for name, head in wanted.items() if name not in written() | ELSEWHERE}
+    assert {} == {name: head for name, head in wanted.items() if name not in written()}
