@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from planner.encoding.encoder import Encoder
 from planner.ledger.ledger import Ledger
 from planner.prepare import LedgerConversation
 from planner.values.bundle import Bundle
+from planner.values.digest import canonical
+from planner.values.field_rules import invalid
 from planner.values.gate import Event, Expectation, Reason, Sample
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.request import PlanRequest
 from planner.values.turn import Message, Turn
+from planner.wire.parse import parse_record
 
 CONVERSATION = "c1"
 
@@ -63,8 +67,8 @@ def play(sample: Sample, request: PlanRequest, stage: Stage) -> tuple[list[Playe
     """Play a sample's script; returns every plan of it, and the steps that ended otherwise than they must.
 
     Event kinds: `kill`, `rotate`, `background`, `restore`, `switch_bundle` {to}, `branch` {at}, `resend` {turn},
-    `edit` {message, text}, `withdraw` {turn}, `cancel` {turn}, `generation` {is}, `plan` {..Expectation},
-    `late_answer` {generation}: an answer of another generation comes back and must be refused.
+    `edit` {message, text}, `withdraw` {turn}, `cancel` {turn}, `plan` {..Expectation}, `late_answer` {generation}: an
+    answer of another generation comes back and must be refused.
     """
     with tempfile.TemporaryDirectory(prefix="planner-gate-") as folder:
         path = f"{folder}/chat.db"
@@ -97,7 +101,7 @@ def _step(scene: _Scene, event: Event, name: str) -> None:
 
 
 def _plan(scene: _Scene, event: Event, name: str) -> None:
-    expect = replace(scene.expect, **event.fields) if event.fields else scene.expect
+    expect = demanded(scene.expect, event.fields)
     chat = LedgerConversation(scene.ledger, CONVERSATION, _encoder(scene.bundle))
     asked = replace(scene.request, model_bundle_id=scene.bundle.manifest.id)
     answer = chat.plan(asked)
@@ -148,7 +152,7 @@ def _moved(scene: _Scene, generation: int, name: str) -> None:
 
 def _edit(scene: _Scene, event: Event, _: str) -> None:
     name = event.fields["message"]
-    found = next(m for turn in scene.ledger.turns(CONVERSATION) for m in turn.messages if m.id == name)
+    found = {m.id: m for turn in scene.ledger.turns(CONVERSATION) for m in turn.messages}[name]
     scene.ledger.edit(CONVERSATION, name, replace(found, text=event.fields["text"]))
 
 
@@ -185,5 +189,38 @@ _ACTIONS: Mapping[str, Callable[[_Scene, Event, str], None]] = {
     "cancel": _cancel,
     "late_answer": _late_answer,
 }
-EVENT_KINDS = frozenset(_ACTIONS)
-"""What a script may hold."""
+_FIELDS: Mapping[str, Mapping[str, type]] = {
+    "switch_bundle": {"to": str},
+    "branch": {"at": str},
+    "resend": {"turn": str},
+    "edit": {"message": str, "text": str},
+    "withdraw": {"turn": str},
+    "cancel": {"turn": str},
+    "late_answer": {"generation": int},
+}
+
+
+_DEMANDS = frozenset(Expectation.__dataclass_fields__)
+
+
+def demanded(expect: Expectation, fields: Mapping[str, Any]) -> Expectation:
+    """Return what one plan of a script must be: the sample's demands with those of the step in their place.
+
+    Raises RefusalSignal invalid-input for fields that are none of an expectation.
+    """
+    read = parse_record(Expectation, canonical(fields))
+    if not fields.keys() <= _DEMANDS:
+        invalid("$", "holds a field that is none of an expectation")
+    return replace(expect, **{name: getattr(read, name) for name in fields})
+
+
+def is_event(event: Event) -> bool:
+    """Tell whether a step is of a known kind and has the fields of its kind, no more and no fewer."""
+    if event.kind not in _ACTIONS:
+        return False
+    if event.kind == "plan":
+        with suppress(RefusalSignal):
+            return demanded(Expectation(), event.fields) is not None
+        return False
+    fields = _FIELDS.get(event.kind, {})
+    return fields.keys() == event.fields.keys() and all(type(event.fields[one]) is fields[one] for one in fields)

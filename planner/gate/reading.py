@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from planner.gate.lifecycle import EVENT_KINDS
+from planner.gate.lifecycle import is_event
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.check import check_request
-from planner.values.field_rules import invalid
+from planner.values.field_rules import ID_RULE, invalid, is_id
 from planner.values.gate import FAMILIES, Sample
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.strict_json import REQUEST_BOUNDS, load_strict
@@ -33,14 +33,16 @@ def read_samples(folder: Path) -> Iterator[Sample]:
     for path in sorted(path for family in FAMILIES for path in (folder / family).glob("*.json")):
         name = path.relative_to(folder).as_posix()
         sample = _read(Sample, path, name)
+        if not is_id(sample.id):
+            invalid(f"{name}: $.id", ID_RULE)
         if sample.family != path.parent.name:
             invalid(name, "is of another family than its folder")
         if sample.id in seen:
             invalid(name, "has the id of another sample")
         seen.add(sample.id)
         for event in sample.events:
-            if event.kind not in EVENT_KINDS:
-                invalid(name, "has an event of an unknown kind")
+            if not is_event(event):
+                invalid(name, "has an event of an unknown kind, or with fields of another form")
         try:
             check_request(sample.request)
         except RefusalSignal as signal:

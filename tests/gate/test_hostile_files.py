@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from planner.gate.cells import run_cell
 from planner.gate.deep import is_tool_schema
 from planner.gate.plan_file import judge_bytes
+from planner.gate.reading import read_samples
+from planner.values.gate import Event, Reason
+from planner.values.reasons import RefusalSignal
+from planner.wire.dump import dump_record
+from tests.gate.gate_support import asked, cell, sample, subject
 from tests.gate.plan_files import SOUND
 
 
@@ -23,3 +33,49 @@ def test_a_tool_that_requires_what_is_no_name_has_no_schema() -> None:
     for odd in ({}, [], None, 1):
         assert not is_tool_schema({"name": "f", "parameters": {"type": "object", "required": [odd]}})
     assert is_tool_schema({"name": "f", "parameters": {"properties": {"q": {}}, "required": ["q"]}})
+
+
+WRONG_EVENTS: tuple[dict[str, Any], ...] = (
+    {"kind": "edit", "fields": {"message": "u1", "text": 7}},
+    {"kind": "edit", "fields": {"message": "u1"}},
+    {"kind": "resend", "fields": {"turn": ["t6"]}},
+    {"kind": "resend", "fields": {"turn": "t6", "also": "secret"}},
+    {"kind": "kill", "fields": {"secret": 1}},
+    {"kind": "late_answer", "fields": {"generation": "secret"}},
+    {"kind": "late_answer", "fields": {"generation": True}},
+    {"kind": "plan", "fields": {"secret": 1}},
+    {"kind": "plan", "fields": {"kept": [["secret"]]}},
+    {"kind": "plan", "fields": {"kept": "secret"}},
+    {"kind": "plan", "fields": {"outcome": "accepted, or secret"}},
+    {"kind": "plan", "fields": {"summaries": []}},
+    {"kind": "plan", "fields": {"schemaVersion": "1.0"}},
+    {"kind": "branch", "fields": {"at": {}}},
+    {"kind": "switch_bundle", "fields": {"to": []}},
+)
+
+
+@pytest.mark.parametrize("event", WRONG_EVENTS)
+def test_an_event_with_fields_of_another_form_is_refused_when_it_is_read(tmp_path: Path, event: dict[str, Any]) -> None:
+    """Played, it would end in a traceback, or demand less than it seems to: a text holds every word of itself."""
+    tree = json.loads(dump_record(sample(family="lifecycle"))) | {"events": [event]}
+    (tmp_path / "lifecycle").mkdir()
+    (tmp_path / "lifecycle" / "one.json").write_text(json.dumps(tree))
+    with pytest.raises(RefusalSignal, match=r"lifecycle/one\.json") as told:
+        list(read_samples(tmp_path))
+    assert ("invalid-input", True) == (told.value.reason, "secret" not in told.value.detail)
+
+
+def test_a_message_that_is_not_there_is_a_broken_step() -> None:
+    """It is named like any other step that ends otherwise than it must."""
+    events = (Event("edit", {"message": "u99", "text": "Where?"}), Event("plan"))
+    one = cell(sample(family="lifecycle", events=events, request=asked(max_input_tokens=2000)))
+    assert Reason("lifecycle_broken", "event 0 edit") in run_cell(one, subject()).reasons
+
+
+def test_the_name_of_a_sample_is_an_id(tmp_path: Path) -> None:
+    """It is printed in lines, tables, XML and HTML."""
+    (tmp_path / "over_budget").mkdir()
+    for name in ("two\nlines", "\x1b[2J", "a b", "", "a\u0001"):
+        (tmp_path / "over_budget" / "one.json").write_bytes(dump_record(sample(name)))
+        with pytest.raises(RefusalSignal, match=r"over_budget/one\.json: \$\.id"):
+            list(read_samples(tmp_path))
