@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.gate.reading import found_bytes
 from planner.values.candidate import EVIDENCE_PARTS, Candidate, Evidence, EvidencePart
 from planner.values.digest import digest
 from planner.values.gate import Reason
@@ -44,10 +45,15 @@ def read_evidence(
             found.append(Evidence(name, detail=shown, cases=device_receipts))
             continue
         path = None if folder is None else folder / f"{name}.json"
-        if path is None or not path.is_file():
+        if path is None or not (path.exists() or path.is_symlink()):
             found.append(Evidence(name))
             continue
-        data = path.read_bytes()
+        try:
+            data = found_bytes(path)
+        except OSError:
+            found.append(Evidence(name))
+            reasons.append(Reason("receipt_unreadable", name))
+            continue
         wrong = list(_problems(data, name, candidate))
         reasons += wrong
         found.append(Evidence(name) if wrong else _sound(name, data))

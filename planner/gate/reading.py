@@ -32,6 +32,8 @@ def read_samples(folder: Path) -> Iterator[Sample]:
     seen: set[str] = set()
     for path in sorted(path for family in FAMILIES for path in (folder / family).glob("*.json")):
         name = path.relative_to(folder).as_posix()
+        if not path.is_file():
+            raise PlannerFault("file_not_readable", f"{name} cannot be read")
         sample = _read(Sample, path, name)
         if not is_id(sample.id):
             invalid(f"{name}: $.id", ID_RULE)
@@ -58,6 +60,16 @@ def read_matrix(path: Path) -> tuple[MatrixCell, ...]:
     from planner.values.digest import canonical
 
     return tuple(parse_record(MatrixCell, canonical(entry)) for entry in tree)
+
+
+def found_bytes(path: Path, most: int = REQUEST_BOUNDS.total_bytes) -> bytes:
+    """Return the bytes of a file that was found in a folder, not named by a person: a pipe there would never end.
+
+    Raises OSError for what is no file, cannot be read, or is larger than `most` bytes.
+    """
+    if not path.is_file() or path.stat().st_size > most:
+        raise OSError("no file, or too large")
+    return path.read_bytes()
 
 
 def _read(kind: type[_T], path: Path, name: str) -> _T:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from planner.gate.reading import found_bytes
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.digest import canonical
 from planner.values.gate import Reason
@@ -34,7 +35,7 @@ def read_receipts(folder: Path, candidate: Candidate) -> tuple[list[Observation]
     reasons: list[Reason] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            observation, receipt = _parts(load_strict(path.read_bytes(), _BOUNDS))
+            observation, receipt = _parts(load_strict(found_bytes(path, _BOUNDS.total_bytes), _BOUNDS))
         except (RefusalSignal, OSError):
             reasons.append(Reason("receipt_unreadable", path.name))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from planner.gate.cells import run_cell
 from planner.gate.deep import is_tool_schema
+from planner.gate.evidence import read_evidence
+from planner.gate.integration import read_integration
 from planner.gate.plan_file import judge_bytes
 from planner.gate.reading import read_samples
+from planner.gate.receipts import check_receipts
 from planner.values.gate import Event, Reason
-from planner.values.reasons import RefusalSignal
+from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.wire.dump import dump_record
-from tests.gate.gate_support import asked, cell, sample, subject
+from tests.gate.gate_support import asked, candidate, cell, sample, subject
 from tests.gate.plan_files import SOUND
 
 
@@ -79,3 +83,48 @@ def test_the_name_of_a_sample_is_an_id(tmp_path: Path) -> None:
         (tmp_path / "over_budget" / "one.json").write_bytes(dump_record(sample(name)))
         with pytest.raises(RefusalSignal, match=r"over_budget/one\.json: \$\.id"):
             list(read_samples(tmp_path))
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A folder with files under which nothing can be read: a pipe, a folder, a broken link and one that fails."""
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "link.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "fails.json").symlink_to("/proc/self/mem")
+    return tmp_path
+
+
+ODD = ("pipe", "folder", "link", "fails")
+
+
+def test_receipts_that_cannot_be_read_are_named_and_nothing_waits_for_a_pipe(odd: Path) -> None:
+    """A gate that reads a pipe nobody writes to would never end."""
+    sound, wrong = check_receipts(odd, candidate())
+    assert (0, {Reason("receipt_unreadable", f"{name}.json") for name in ODD}) == (sound, set(wrong))
+
+
+def test_evidence_that_cannot_be_read_blocks_and_is_no_bug(odd: Path) -> None:
+    """An absent part is not evidenced; one that is there and cannot be read is wrong."""
+    (odd / "link.json").unlink()
+    for name, part in zip(("pipe", "folder", "fails"), ("summary_test_set", "tool_gateway_refusals",
+                                                        "output_validation"), strict=True):  # fmt: skip
+        (odd / f"{name}.json").rename(odd / f"{part}.json")
+        parts, wrong = read_evidence(odd, candidate(), 0)
+        assert [Reason("receipt_unreadable", part)] == wrong
+        assert {"not evidenced"} == {one.detail for one in parts}
+        (odd / f"{part}.json").rename(odd / f"{name}.old")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_samples_that_cannot_be_read_are_a_fault(odd: Path, name: str) -> None:
+    """The file is named, not what the system said of it."""
+    (odd / "samples" / "over_budget").mkdir(parents=True)
+    (odd / f"{name}.json").rename(odd / "samples" / "over_budget" / "one.json")
+    with pytest.raises(PlannerFault, match=r"over_budget/one\.json cannot be read"):
+        list(read_samples(odd / "samples"))
+
+
+def test_the_platforms_file_may_be_a_stream_and_one_that_fails_blocks(odd: Path) -> None:
+    """A file named on the command line is read as it is; what cannot be read does not count."""
+    assert [Reason("receipt_unreadable", "fails.json")] == read_integration(odd / "fails.json", candidate())[1]
