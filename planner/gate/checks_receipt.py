@@ -35,7 +35,7 @@ def check_receipt(
     others = [getattr(receipt, field) != getattr(manifest, field) for field in _OF_MANIFEST]
     if receipt.bundle_digest != manifest.digest or receipt.model_bundle_id != request.model_bundle_id or any(others):
         yield Reason("receipt_of_other_bundle", name)
-    if plan_id_of(receipt) != name:
+    if plan_id_of(receipt) != name or receipt.planner_version != PLANNER_VERSION:
         yield Reason("plan_id_differs", name)
     header = [getattr(receipt, field) == getattr(request, field) for field in _OF_REQUEST]
     same = receipt.mode == request.options.mode and receipt.request_digest == digest_of(request)
@@ -63,8 +63,8 @@ def digest_of(request: PlanRequest) -> str:
 
 def plan_id_of(receipt: Receipt) -> str:
     """Return the id that planner, bundle and request of a receipt come to (R44)."""
-    text = f"{PLANNER_VERSION}\0{receipt.bundle_digest or ''}\0{receipt.request_digest}"
-    return "p-" + digest(text.encode())[:32] if receipt.planner_version == PLANNER_VERSION else ""
+    text = f"{receipt.planner_version}\0{receipt.bundle_digest or ''}\0{receipt.request_digest}"
+    return "p-" + digest(text.encode())[:32]
 
 
 def _lists(plan: Plan) -> Iterator[Reason]:

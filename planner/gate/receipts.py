@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from planner.gate.checks_receipt import plan_id_of
 from planner.gate.reading import found_bytes
 from planner.values.candidate import Candidate, MatrixCell
-from planner.values.digest import canonical
+from planner.values.digest import canonical, digest
 from planner.values.gate import Reason
 from planner.values.observation import Observation
 from planner.values.reasons import RefusalSignal
@@ -23,6 +24,13 @@ from planner.wire.parse import parse_receipt, parse_record
 _BOUNDS = Bounds(total_bytes=16 * 1024 * 1024, field_bytes=1024 * 1024, list_items=1_000_000)
 
 
+_SHARED = (
+    "plan_id", "model_bundle_id", "bundle_digest", "candidate_id", "generation", "conversation_id", "runtime",
+    "runtime_version",
+)  # fmt: skip
+"""What an observation repeats of its receipt."""
+
+
 def check_receipts(folder: Path, candidate: Candidate) -> tuple[int, list[Reason]]:
     """Return how many receipts may count as evidence, and what is wrong with the others, by file name."""
     sound, reasons = read_receipts(folder, candidate)
@@ -31,7 +39,7 @@ def check_receipts(folder: Path, candidate: Candidate) -> tuple[int, list[Reason
 
 def read_receipts(folder: Path, candidate: Candidate) -> tuple[list[Observation], list[Reason]]:
     """Return the observations that may count as evidence, and what is wrong with the other files."""
-    sound: list[Observation] = []
+    sound: dict[str, Observation] = {}
     reasons: list[Reason] = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -42,8 +50,9 @@ def read_receipts(folder: Path, candidate: Candidate) -> tuple[list[Observation]
         found = list(_check(observation, receipt, candidate, path.name))
         reasons += found
         if not found:
-            sound.append(observation)
-    return sound, reasons
+            # The same call handed in twice, under whichever names, is one.
+            sound[digest(canonical((observation, receipt)))] = observation
+    return list(sound.values()), reasons
 
 
 def measured(matrix: Iterable[MatrixCell], sound: Iterable[Observation]) -> tuple[MatrixCell, ...]:
@@ -63,14 +72,17 @@ def measured(matrix: Iterable[MatrixCell], sound: Iterable[Observation]) -> tupl
 
 
 def _check(observation: Observation, receipt: Receipt, candidate: Candidate, name: str) -> Iterator[Reason]:
-    if receipt.candidate_id != candidate.candidate_id:
+    if (receipt.candidate_id, receipt.app_version) != (candidate.candidate_id, candidate.app_version):
         yield Reason("receipt_of_other_candidate", name)
     if receipt.bundle_digest not in candidate.bundle_digests:
         yield Reason("receipt_of_other_bundle", name)
     if receipt.count_source == "upper_bound":
         yield Reason("count_not_exact", name)
+    if plan_id_of(receipt) != receipt.plan_id:
+        # Whoever writes another digest into an old receipt does not have the id that a plan for it has.
+        yield Reason("plan_id_differs", name)
     account = receipt.account
-    if observation.plan_id != receipt.plan_id or account is None or _of_other_call(observation, receipt):
+    if account is None or receipt.final_input_digest is None or _of_other_call(observation, receipt):
         yield Reason("receipt_unreadable", name)
     elif observation.evidence != "executed":
         yield Reason("receipt_simulated", name)
@@ -82,7 +94,8 @@ def _check(observation: Observation, receipt: Receipt, candidate: Candidate, nam
 
 
 def _of_other_call(observation: Observation, receipt: Receipt) -> bool:
-    return (observation.bundle_digest, observation.candidate_id) != (receipt.bundle_digest, receipt.candidate_id)
+    same = all(getattr(observation, name) == getattr(receipt, name) for name in _SHARED)
+    return not same or receipt.outcome != "accepted"
 
 
 def _parts(tree: Any) -> tuple[Observation, Receipt]:

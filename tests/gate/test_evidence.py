@@ -38,8 +38,9 @@ def written(folder: Path, receipt: Receipt, **fields: Any) -> Path:
     observation = Observation(**{
         "plan_id": receipt.plan_id, "verdict": "exact", "planned_tokens": planned, "reported_tokens": planned,
         "prompt_tokens": planned, "meaning": "whole_prompt", "model_bundle_id": receipt.model_bundle_id,
-        "bundle_digest": receipt.bundle_digest, "candidate_id": receipt.candidate_id, "runtime": "llama.cpp",
-        **fields,
+        "bundle_digest": receipt.bundle_digest, "candidate_id": receipt.candidate_id, "runtime": receipt.runtime,
+        "runtime_version": receipt.runtime_version, "generation": receipt.generation,
+        "conversation_id": receipt.conversation_id, **fields,
     })  # fmt: skip
     folder.mkdir(exist_ok=True)
     tree = {"receipt": json.loads(dump_receipt(receipt)), "observation": json.loads(dump_record(observation))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from planner.gate.cells import run_cell
 from planner.gate.checks import check_answer
 from planner.gate.earlier import read_results, result_line, with_earlier
+from planner.gate.receipts import check_receipts
 from planner.gate.verdict import Tally
 from planner.values.gate import FAMILIES, CellResult, Expectation, Reason
 from planner.values.plan import Plan, Refusal
 from tests.gate.gate_support import asked, candidate, cell, planner, sample, subject
+from tests.gate.test_evidence import receipt_of, written
 
 
 @pytest.mark.parametrize("limit", [2000, 70])
@@ -113,3 +116,43 @@ def test_a_cell_is_not_run_on_another_bundle_than_it_names() -> None:
     """Files that changed under a run, or a worker that opened others, block the cell."""
     one = replace(cell(sample()), bundle_digest="1" * 64)
     assert (Reason("bundle_unusable", "bundle_mismatch"),) == run_cell(one, subject()).reasons
+
+
+def test_a_receipt_handed_in_twice_is_one(tmp_path: Path) -> None:
+    """Also under another name and with other spaces; two calls are two."""
+    folder = written(tmp_path / "r", receipt_of(candidate()))
+    tree = json.loads((folder / "device.json").read_text())
+    (folder / "again.json").write_text(json.dumps(tree, indent=3))
+    assert (1, []) == check_receipts(folder, candidate())
+    written(folder, replace(receipt_of(candidate()), final_input_digest="1" * 64))
+    assert (2, []) == check_receipts(folder, candidate())
+
+
+WRONG_RECEIPTS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "an old bundle's under the new digest": (
+        {"request_digest": "1" * 64}, {}, "plan_id_differs"),
+    "of another version of the app": ({"app_version": "0.9"}, {}, "receipt_of_other_candidate"),
+    "of a refusal": (
+        {"outcome": "context_policy_overflow", "reason": "context_policy_overflow", "final_input_digest": None}, {},
+        "receipt_unreadable"),
+    "without a digest of its input": ({"final_input_digest": None}, {}, "receipt_unreadable"),
+    "with another model in the observation": ({}, {"model_bundle_id": "other"}, "receipt_unreadable"),
+    "with another runtime in the observation": ({}, {"runtime_version": "b9"}, "receipt_unreadable"),
+    "with another generation in the observation": ({}, {"generation": 7}, "receipt_unreadable"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_RECEIPTS)
+def test_a_device_receipt_that_contradicts_itself_proves_nothing(name: str, tmp_path: Path) -> None:
+    """An edited header no longer gives the plan's id, and only an accepted call can have been executed (R192, R194)."""
+    of_receipt, of_observation, code = WRONG_RECEIPTS[name]
+    receipt = replace(receipt_of(candidate()), **of_receipt)
+    sound, wrong = check_receipts(written(tmp_path / "r", receipt, **of_observation), candidate())
+    assert (0, [Reason(code, "device.json")]) == (sound, wrong)
+
+
+def test_an_old_receipt_does_not_sign_under_the_new_bundles_digest(tmp_path: Path) -> None:
+    """The plan's id was made of the digest that stood there (R192)."""
+    newer = candidate(bundle_digests=("1" * 64,))
+    forged = replace(receipt_of(candidate()), bundle_digest="1" * 64, candidate_id=newer.candidate_id)
+    assert (0, [Reason("plan_id_differs", "device.json")]) == check_receipts(written(tmp_path / "r", forged), newer)
