@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from planner.gate.lifecycle import is_event
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.check import check_request
+from planner.values.digest import canonical
 from planner.values.field_rules import ID_RULE, invalid, is_id
 from planner.values.gate import FAMILIES, Sample
 from planner.values.reasons import PlannerFault, RefusalSignal
@@ -54,12 +55,20 @@ def read_samples(folder: Path) -> Iterator[Sample]:
 
 def read_matrix(path: Path) -> tuple[MatrixCell, ...]:
     """Read a list of matrix cells (X59). Raises as `read_candidate` does."""
-    tree = load_strict(_bytes(path, path.name))
+    try:
+        tree = load_strict(_bytes(path, path.name))
+    except RefusalSignal as signal:
+        raise RefusalSignal(signal.reason, f"{path.name}: {signal.detail}") from None
     if not isinstance(tree, list):
         invalid(path.name, "must be a list of cells")
-    from planner.values.digest import canonical
+    return tuple(_cell(entry, f"{path.name}: $[{place}]") for place, entry in enumerate(tree))
 
-    return tuple(parse_record(MatrixCell, canonical(entry)) for entry in tree)
+
+def _cell(entry: Any, name: str) -> MatrixCell:
+    try:
+        return parse_record(MatrixCell, canonical(entry))
+    except RefusalSignal as signal:
+        raise RefusalSignal(signal.reason, f"{name}: {signal.detail}") from None
 
 
 def found_bytes(path: Path, most: int = REQUEST_BOUNDS.total_bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from planner.values.candidate import Candidate, Evidence, MatrixCell
 from planner.values.gate import FAMILIES, CellResult, Coverage, GateResult, Reason
@@ -29,6 +30,7 @@ class Tally:
         self._families: Counter[tuple[str, str]] = Counter()
         self._samples: Counter[str] = Counter()
         self._tiers: set[str] = set()
+        self._ran: set[tuple[str, str]] = set()
         self._codes: dict[Reason, None] = {}
         self.cells = self.blocked = self.reused = 0
 
@@ -37,6 +39,7 @@ class Tally:
         self.cells += 1
         self.reused += reused
         self._tiers.add(result.tier)
+        self._ran.add((result.bundle_digest, result.tier))
         self._families[result.family, result.bundle_id] += 1
         self._samples[result.family] += 1
         if result.verdict == "block":
@@ -56,10 +59,12 @@ class Tally:
         """Close: what is missing blocks like what failed (R191, R194).
 
         receipts  what is wrong with the device receipts that were handed in.
-        matrix    the cells the app is meant for; what is not measured is listed (R209).
+        matrix    the cells the app is meant for; what is not measured is listed (R209), and so is what another
+                  candidate measured, or what may use a tier that was not run.
         """
         reasons = [*self._codes, *receipts, *self._missing(), *self._unverified(matrix)]
-        uncovered = tuple(cell for cell in matrix if cell.status != "measured")
+        stated = (cell if self._could_be(cell) else replace(cell, status="uncovered") for cell in matrix)
+        uncovered = tuple(cell for cell in stated if cell.status != "measured")
         return GateResult(
             candidate_id=self._candidate.candidate_id,
             verdict="block" if reasons else "pass",
@@ -78,6 +83,12 @@ class Tally:
             claim=CLAIM,
             integration=integration,
         )
+
+    def _could_be(self, cell: MatrixCell) -> bool:
+        """Whether a target is one of this candidate, planned for within every tier that it may use there (X59)."""
+        ran = all((cell.bundle_digest, tier) in self._ran for tier in cell.limits)
+        ours = cell.app_version == self._candidate.app_version and cell.bundle_digest in self._candidate.bundle_digests
+        return cell.status != "measured" or (ran and ours)
 
     def _unverified(self, matrix: Sequence[MatrixCell]) -> list[Reason]:
         """A target's window is a reviewed runtime's, or nobody knows where it ends (peers.md T19, R173)."""

@@ -169,7 +169,7 @@ def test_R179_gateway_still_checks() -> None:
 
 def test_gate_uncovered_items_listed() -> None:
     """What was not measured is listed, whatever the verdict (R209)."""
-    row = MatrixCell("1.0", "1" * 64, "llama.cpp", "b1", "android 16", "arm64", "acme")
+    row = MatrixCell("1.0", candidate().bundle_digests[0], "llama.cpp", "b1", "android 16", "arm64", "acme")
     rows = [row, replace(row, vendor="other", status="simulated"), replace(row, os="ios", status="measured")]
     assert ("acme", "other") == tuple(
         one.vendor for one in Tally(candidate(), []).result(matrix=rows).coverage.uncovered
@@ -178,7 +178,9 @@ def test_gate_uncovered_items_listed() -> None:
 
 def test_R209_one_device_is_not_all() -> None:
     """One measured cell covers no other one."""
-    row = MatrixCell("1.0", "1" * 64, "llama.cpp", "b1", "android 16", "arm64", "acme", status="measured")
+    row = MatrixCell(
+        "1.0", candidate().bundle_digests[0], "llama.cpp", "b1", "android 16", "arm64", "acme", status="measured"
+    )
     others = [
         replace(row, **{name: "other"}, status="uncovered") for name in ("os", "abi", "vendor", "runtime_version")
     ]

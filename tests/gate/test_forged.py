@@ -13,10 +13,14 @@ import pytest
 from planner.gate.cells import run_cell
 from planner.gate.checks import check_answer
 from planner.gate.earlier import read_results, result_line, with_earlier
+from planner.gate.reading import read_matrix
 from planner.gate.receipts import check_receipts
 from planner.gate.verdict import Tally
+from planner.values.candidate import MatrixCell
 from planner.values.gate import FAMILIES, CellResult, Expectation, Reason
 from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
+from planner.wire.dump import dump_record
 from tests.gate.gate_support import asked, candidate, cell, planner, sample, subject
 from tests.gate.test_evidence import receipt_of, written
 
@@ -156,3 +160,32 @@ def test_an_old_receipt_does_not_sign_under_the_new_bundles_digest(tmp_path: Pat
     newer = candidate(bundle_digests=("1" * 64,))
     forged = replace(receipt_of(candidate()), bundle_digest="1" * 64, candidate_id=newer.candidate_id)
     assert (0, [Reason("plan_id_differs", "device.json")]) == check_receipts(written(tmp_path / "r", forged), newer)
+
+
+def test_a_measured_target_of_another_version_or_of_a_tier_that_was_not_run_is_uncovered() -> None:
+    """The receipts are of this version of the app, and nothing was planned within a tier that was left out (X59)."""
+    digest = candidate().bundle_digests[0]
+    row = MatrixCell("1.0", digest, "llama.cpp", "b1", "android 16", "arm64", "acme", ("4k",), "measured")
+    others = (replace(row, app_version="0.9"), replace(row, limits=("4k", "8k")), replace(row, bundle_digest="1" * 64))
+    tally = Tally(candidate(), [("reference", digest)], {digest: "llama.cpp"})
+    tally.add(run_cell(replace(cell(sample()), tier="4k"), subject()))
+    result = tally.result(matrix=(row, *others))
+    assert tuple(replace(one, status="uncovered") for one in others) == result.coverage.uncovered
+
+
+def test_a_matrix_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """The file and the number of the row, no value of it."""
+    path = tmp_path / "matrix.json"
+    row = json.loads(dump_record(MatrixCell("1.0", "1" * 64, "llama.cpp", "b1", "android 16", "arm64", "acme")))
+    for tree, place in (
+        ({}, r"matrix\.json: "),
+        ([row, {"os": "secret"}], r"matrix\.json: \$\[1\]"),
+        ([7], r"\$\[0\]"),
+    ):
+        path.write_text(json.dumps(tree))
+        with pytest.raises(RefusalSignal, match=place) as told:
+            read_matrix(path)
+        assert "secret" not in told.value.detail
+    path.write_text('[{"os": 1, "os": 2}]')
+    with pytest.raises(RefusalSignal, match=r"matrix\.json: "):
+        read_matrix(path)
