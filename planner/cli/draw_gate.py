@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.cli.draw import rows, say
 from planner.values.gate import GateResult
+from planner.values.printable import printable
 
 MOST_REASONS = 40
 
@@ -16,16 +17,17 @@ def draw_gate(result: GateResult) -> None:
     say(f"bundles  {', '.join(coverage.bundles)}    tiers  {', '.join(coverage.tiers)}")
     say(f"cells    {result.cells:,} run, {result.reused:,} of them taken from before, {result.blocked:,} blocked")
     if result.reasons:
-        shown = [(reason.code, reason.id) for reason in result.reasons[:MOST_REASONS]]
+        shown = [(reason.code, printable(reason.id)) for reason in result.reasons[:MOST_REASONS]]
         rows(("blocks", "where"), shown)
         if len(result.reasons) > MOST_REASONS:
             say(f"and {len(result.reasons) - MOST_REASONS} more; --json prints all")
     for cell in coverage.uncovered:
-        say(f"{cell.status}  {cell.os} {cell.abi} {cell.vendor} {cell.runtime} {cell.runtime_version}")
+        target = f"{cell.os} {cell.abi} {cell.vendor} {cell.runtime} {cell.runtime_version}"
+        say(f"{cell.status}  {printable(target)}")
     if not coverage.targets:
         say("targets  none named: nothing is said about any device")
     for one in result.integration:
-        say(f"{one.platform}  checked {_named(one.checked)}; not checked {_named(one.unchecked)}")
+        say(f"{printable(one.platform)}  checked {_named(one.checked)}; not checked {_named(one.unchecked)}")
     if not result.integration:
         say("integration  not checked on any platform; the list stands in docs/integration.md")
     for part in result.evidence:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from planner.values.printable import printable
 from planner.values.reasons import PlannerFault, RefusalSignal, outcome_of
 
 REFUSED = 2
@@ -37,7 +38,7 @@ def complain(reason: str, detail: str) -> None:
     """Print the line of design.md §9 for a refusal or a fault."""
     outcome = outcome_of(reason)
     shown = detail if outcome == reason else f"{reason}: {detail}"
-    click.echo(f"context plan rejected: {outcome}: {shown}", err=True)
+    click.echo(f"context plan rejected: {outcome}: {printable(shown)}", err=True)
 
 
 def usage(sentence: str) -> RefusalSignal:

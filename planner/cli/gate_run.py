@@ -12,7 +12,7 @@ import click
 
 from planner.cli.asking import planner_for
 from planner.cli.failure import REFUSED, complain, usage
-from planner.cli.files import STDIO, write_output
+from planner.cli.files import STDIO, check_outputs, write_output
 from planner.cli.opening import as_tree, progress
 from planner.cli.whatif import split
 
@@ -72,6 +72,7 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     from planner.gate.report import report
     from planner.gate.verdict import Tally
 
+    _check_outputs(given)
     candidate = read_candidate(Path(str(given["candidate"])))
     samples = list(read_samples(_folder(given["samples"])))
     refs = split("--bundles", str(given["bundles"]))
@@ -106,6 +107,14 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
     if given["report"]:
         write_output(str(given["report"]), report(verdict, picture))
     return verdict
+
+
+def _check_outputs(given: dict[str, str | int | None]) -> None:
+    outputs = {f"--{name}": _text(given[name]) for name in ("results", "junit", "report")}
+    inputs = [_text(given[name]) for name in ("candidate", "matrix", "integration")]
+    check_outputs(outputs, tuple(inputs))
+    # The results may take the place of the earlier ones, which are read before.
+    check_outputs({name: to for name, to in outputs.items() if name != "--results"}, (_text(given["earlier"]),))
 
 
 def _verdict(given: dict[str, str | int | None], candidate: Candidate, tally: Tally) -> GateResult:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
+from xml.sax.saxutils import quoteattr as quoted
 
+from planner.gate.verdict import reason_id
 from planner.values.gate import CellResult, GateResult
+from planner.values.printable import printable
 
 
 def junit(results: Iterable[CellResult], verdict: GateResult) -> bytes:
     """Return the file. Reasons that are about no cell make a suite of their own, so that they fail in CI too."""
     suites: dict[str, list[CellResult]] = {}
+    told: set[tuple[str, str]] = set()
     for result in results:
+        told.update((reason.code, reason_id(result, reason)) for reason in result.reasons)
         suites.setdefault(result.bundle_id, []).append(result)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites name="planner gate">']
     for bundle_id, cells in suites.items():
@@ -19,7 +24,7 @@ def junit(results: Iterable[CellResult], verdict: GateResult) -> bytes:
         lines.append(f'<testsuite name={quoteattr(bundle_id)} tests="{len(cells)}" failures="{failed}">')
         lines += [_case(cell) for cell in cells]
         lines.append("</testsuite>")
-    ours = [reason for reason in verdict.reasons if " on " not in reason.id or reason.code == "family_missing"]
+    ours = [reason for reason in verdict.reasons if (reason.code, reason.id) not in told]
     lines.append(f'<testsuite name="release" tests="{len(ours) + 1}" failures="{len(ours)}">')
     lines.append(f'<testcase classname="release" name={quoteattr("candidate " + verdict.candidate_id[:16])}/>')
     for reason in ours:
@@ -28,6 +33,11 @@ def junit(results: Iterable[CellResult], verdict: GateResult) -> bytes:
                      "</testcase>")  # fmt: skip
     lines += ["</testsuite>", f"<!-- {escape(verdict.claim).replace('--', '- -')} -->", "</testsuites>", ""]
     return "\n".join(lines).encode()
+
+
+def quoteattr(text: str) -> str:
+    """Return a value of an attribute with its quotes; control characters have no form in XML."""
+    return quoted(printable(text))
 
 
 def _case(cell: CellResult) -> str:

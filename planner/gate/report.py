@@ -6,12 +6,13 @@ It holds ids, numbers and codes alone. Every picture has its figures beside it a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from html import escape
+from html import escape as as_html
 
 from planner.gate.codes import GATE_CODES
 from planner.gate.picture import BUCKETS, SECTIONS, Bar, Picture
 from planner.values.gate import CellResult, GateResult
 from planner.values.integration import RECHECK
+from planner.values.printable import printable
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--bad:#b3261e;--good:#1b6e3c}
@@ -30,6 +31,13 @@ text-align:left;vertical-align:top;overflow-wrap:anywhere}td.n,th.n{text-align:r
 svg{max-width:100%;height:auto}svg rect{fill:#2a6fdb}svg text{fill:currentColor;font-size:11px}
 .skip{position:absolute;left:-999rem}.skip:focus{position:static}
 """
+
+
+def escape(text: str) -> str:
+    """Return a text for the page: markup as text, control characters as escapes."""
+    return as_html(printable(text))
+
+
 Cell = tuple[str, bool]
 """Text of a table's cell, and whether it is a number."""
 _COLOURS = ("#7b3fb3", "#b3823f", "#2a6fdb", "#1f9e89", "#d1495b", "#6c757d", "#c9a800", "#444444", "transparent")

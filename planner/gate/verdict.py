@@ -17,6 +17,11 @@ CLAIM = (
 """Printed with every verdict (R178, R179, R196)."""
 
 
+def reason_id(result: CellResult, reason: Reason) -> str:
+    """Return how the verdict names the place of a cell's reason."""
+    return f"{result.sample_id} on {result.bundle_id}: {reason.id}"
+
+
 class Tally:
     """The running verdict: cells come one by one and are not kept, so a million of them need no memory."""
 
@@ -46,7 +51,7 @@ class Tally:
             self.blocked += 1
             # A block that says no cause is still one, and may not leave the verdict without a reason.
             for reason in result.reasons or (Reason("outcome_differs"),):
-                self._codes[Reason(reason.code, f"{result.sample_id} on {result.bundle_id}: {reason.id}")] = None
+                self._codes[Reason(reason.code, reason_id(result, reason))] = None
 
     def result(
         self,
