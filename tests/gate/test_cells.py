@@ -78,6 +78,12 @@ def test_R191_gate_six_families() -> None:
         result = tally.result()
         expected = () if missing is None else (Reason("family_missing", f"{missing} on reference"),)
         assert (expected, "pass" if missing is None else "block") == (result.reasons, result.verdict)
+    # Samples of one bundle say nothing of another one.
+    two = candidate(bundle_digests=(*made.bundle_digests, "1" * 64))
+    tally = Tally(two, [*bundles, ("other", "1" * 64)])
+    for one in cells_of([sample(family, family=family) for family in FAMILIES], bundles, ["4k"], two):
+        tally.add(run_cell(one, subject()))
+    assert tuple(Reason("family_missing", f"{family} on other") for family in FAMILIES) == tally.result().reasons
 
 
 def test_every_reason_of_the_table_is_named_once() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from planner.gate.cells import cells_of, run_cell
+from planner.gate.checks import check_answer
 from planner.gate.earlier import with_earlier
 from planner.gate.evidence import read_evidence
 from planner.gate.receipts import check_receipts
 from planner.gate.verdict import CLAIM, Tally
 from planner.values.candidate import EVIDENCE_PARTS, Candidate, MatrixCell
-from planner.values.gate import FAMILIES, CellResult, Reason
+from planner.values.gate import FAMILIES, CellResult, Expectation, Reason
 from planner.values.observation import Observation
 from planner.values.plan import Plan
 from planner.values.policy_file import Caps
@@ -69,6 +70,12 @@ def test_R192_old_receipt_cannot_sign_new_bundle(tmp_path: Path) -> None:
     """Also a cell refuses an answer that a planner of another bundle gave."""
     other = replace(receipt_of(candidate()), bundle_digest="1" * 64)
     assert "receipt_of_other_bundle" in codes(written(tmp_path / "r", other))
+    request = asked(candidate_id=candidate().candidate_id, app_version="1.0")
+    answer = planner().plan(request)
+    answered = replace(answer, receipt=replace(answer.receipt, bundle_digest="1" * 64))
+    for one, expected in ((answer, False), (answered, True)):
+        found = check_answer(request, one, Expectation(), subject().bundle, candidate())
+        assert expected == ("receipt_of_other_bundle" in [reason.code for reason in found])
 
 
 def test_gate_verdict_same_candidate_only(tmp_path: Path) -> None:
@@ -80,9 +87,6 @@ def test_gate_verdict_same_candidate_only(tmp_path: Path) -> None:
 
 def test_R194_verdict_tied_to_one_candidate() -> None:
     """The verdict names its candidate, and an answer made for another one blocks."""
-    from planner.gate.checks import check_answer
-    from planner.values.gate import Expectation
-
     request = asked(candidate_id=candidate().candidate_id, app_version="1.0")
     answer = planner().plan(request)
     newer = candidate(app_version="1.1")
@@ -97,7 +101,8 @@ def test_gate_simulated_count_rejected_as_evidence(tmp_path: Path) -> None:
 
 
 def test_R210_simulated_counts_labelled(tmp_path: Path) -> None:
-    """An upper bound is no count either."""
+    """What was simulated is no receipt of a device, and an upper bound is no count either."""
+    assert ["receipt_simulated"] == codes(written(tmp_path / "s", receipt_of(candidate()), evidence="simulated"))
     bound = replace(receipt_of(candidate()), count_source="upper_bound")
     assert ["count_not_exact"] == codes(written(tmp_path / "r", bound))
 

@@ -50,6 +50,8 @@ def test_validator_limits_v4(limit: Any) -> None:
     """A limit that is a bool, a string, absent, equal to the reserve or below it."""
     assert "token limits are invalid" == said(changed(maxInputTokens=limit), compat=True)
     assert "token limits are invalid" == said(changed(maxInputTokens=limit))
+    # Not only because it is too small: a bool is no number of tokens, on either side.
+    assert "token limits are invalid" == said(changed(reservedOutputTokens=True), compat=True)
 
 
 @pytest.mark.parametrize("items", [..., None, [], {}, "t1", {"id": "t1"}])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_NAMED = re.compile(r"^def (test_(R\d+)_\w+)\(", re.MULTILINE)
+_NAMED = re.compile(r"^def (test_(R\d+|validator)_\w+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Mutant:
     """`old` occurs once in `file`, below planner/; with `new` in its place every test of `kills` must fail.
 
     kills  requirements, such as `R159`: every test that is named after it. `R25_priority` takes those whose name
-           goes on so, `R66@plan_summaries` those of files with these words in their path.
+           goes on so (the one of just this name, where there is one), `R66@plan_summaries` those of files with
+           these words in their path. `validator_limits_v4` stands for a row of the validator, which has no number.
     """
 
     file: str
@@ -41,7 +42,7 @@ class Mutant:
             found = [one for one in named.get(number, ()) if part in one[0] and one[1].startswith(whole)]
             if not found:
                 raise ValueError(f"{wanted} names no test")
-            yield from found
+            yield from [one for one in found if one[1] == whole] or found
 
 
 def named_tests(root: Path = ROOT) -> dict[str, list[tuple[str, str]]]:

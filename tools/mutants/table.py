@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tools.mutants import compaction, evidence, ledger, planning
+from tools.mutants import compaction, evidence, gate, ledger, planning
 
-MUTANTS = (*evidence.MUTANTS, *compaction.MUTANTS, *ledger.MUTANTS, *planning.MUTANTS)
+MUTANTS = (*evidence.MUTANTS, *compaction.MUTANTS, *ledger.MUTANTS, *planning.MUTANTS, *gate.MUTANTS)

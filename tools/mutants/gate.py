@@ -1,0 +1,213 @@
+"""Mutants of the release gate: the validator of a plan file, and what a verdict rests on (issue E)."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+_FILE, _STRUCTURE = "gate/plan_file.py", "gate/structure.py"
+_VERDICT, _RECEIPTS, _EVIDENCE, _DEEP = "gate/verdict.py", "gate/receipts.py", "gate/evidence.py", "gate/deep.py"
+
+MUTANTS = (
+    Mutant(_FILE, "if len(arguments) != 1:", "if not arguments:", "validator_usage_v1"),
+    Mutant(_FILE, "if not path.is_file():", "if path.is_dir():", "validator_missing_file_v2"),
+    Mutant(_FILE, "if not path.is_file():", "if not path.exists():", "validator_directory_v2"),
+    Mutant(
+        _FILE,
+        '    except json.JSONDecodeError as error:\n        return Verdict(f"{UNPARSABLE}{error}")',
+        '    except json.JSONDecodeError as error:\n        return Verdict(f"{UNPARSABLE}{error.doc}")',
+        "validator_bad_json_v3 R200",
+    ),
+    Mutant(_STRUCTURE, "or limit <= reserved", "or limit < reserved", "validator_limits_v4"),
+    Mutant(_STRUCTURE, "type(reserved) is not int", "not isinstance(reserved, int)", "validator_limits_v4"),
+    Mutant(_STRUCTURE, "if not isinstance(items, list) or not items:", "if not items:", "validator_items_v5"),
+    Mutant(_STRUCTURE, "None in ids or len(ids) != len(known)", "len(ids) != len(known)", "validator_ids_v6"),
+    Mutant(
+        _STRUCTURE,
+        "None in ids or len(ids) != len(known)",
+        "None in ids",
+        "validator_ids_v6 validator_check_order validator_same_message",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "    if removed.intersection(ids):\n        return STILL_THERE\n",
+        "",
+        "validator_removed_still_kept_v7 validator_immutable_removed_v8 validator_check_order",
+    ),
+    Mutant(
+        _STRUCTURE,
+        'IMMUTABLE_LAYERS = frozenset({"immutable_policy", "required_request"})',
+        'IMMUTABLE_LAYERS = frozenset({"immutable_policy"})',
+        "validator_immutable_removed_v8",
+    ),
+    Mutant(_STRUCTURE, " or sequences != sorted(sequences)", "", "validator_sequence_reversed_v9"),
+    Mutant(_STRUCTURE, "if _repeats(sequences):", "if False:", "validator_sequence_duplicate_v9"),
+    Mutant(
+        _STRUCTURE,
+        "if any(type(value) is not int for value in sequences)",
+        "if any(isinstance(value, str) for value in sequences)",
+        "validator_sequence_bool_or_string_v9",
+    ),
+    Mutant(
+        _STRUCTURE,
+        'sequences = [item["sequence"] for item in items if item.get("sequence") is not None]\n    if any(',
+        'sequences = [item.get("sequence") for item in items]\n    if any(',
+        "validator_items_without_sequence_ok",
+    ),
+    Mutant(_STRUCTURE, "if not policy <= {", "if policy and not policy & {", "validator_policy_missing_v10"),
+    Mutant(
+        _STRUCTURE,
+        'for item in items if item.get("layer") == "immutable_policy"}',
+        "for item in items}",
+        "validator_policy_in_wrong_layer_v10",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "constraints <= carried else",
+        "len(constraints) <= len(carried) else",
+        "validator_constraint_lost_v11",
+    ),
+    Mutant(_STRUCTURE, "for item in items) + reserved", "for item in items)", "validator_over_budget_v12"),
+    Mutant(
+        _STRUCTURE,
+        "if total > limit",
+        "if total >= limit",
+        "validator_equal_to_limit_accepted validator_check_order",
+    ),
+    Mutant(
+        _FILE,
+        'Verdict(None, len(plan["items"]), plan)',
+        "Verdict(None, 0, plan)",
+        "validator_accept_line_and_exit_0 R199",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "        _script_ids(items, removed)\n        or _script_sequence(items)\n",
+        "        _script_sequence(items)\n        or _script_ids(items, removed)\n",
+        "validator_check_order",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "if any(type(one) is not int or one != generation for one in others)",
+        "if any(type(one) is not int for one in others)",
+        "R203",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "    if type(generation) is not int:\n        return GENERATION\n",
+        "",
+        "validator_generation_inconsistent",
+    ),
+    Mutant(_STRUCTURE, ' or plan["reservedOutputTokens"] < 0:', ":", "validator_non_positive_budget"),
+    Mutant(
+        _STRUCTURE,
+        "type(count) is not int or count < 0",
+        "count is None or count < 0",
+        "validator_item_tokens_absent_negative_fractional_nan",
+    ),
+    Mutant(
+        _FILE,
+        'return Verdict(f"{UNPARSABLE}not UTF-8")',
+        "raise",
+        "validator_malformed_never_tracebacks R200",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "        or _script_budget(items, limit, reserved)\n",
+        "        or _extra_generation(plan, items)\n        or _script_budget(items, limit, reserved)\n",
+        "validator_same_message R202",
+    ),
+    Mutant(
+        _STRUCTURE,
+        "except (TypeError, OverflowError):\n        return TOKENS",
+        "except (TypeError, OverflowError):\n        return f\"{TOKENS}: {[item.get('tokens') for item in items]}\"",
+        "R198",
+    ),
+    Mutant(_FILE, "import io\nimport json\n", "import http.client\nimport io\nimport json\n", "R198"),
+    Mutant(
+        "values/receipt.py",
+        "    item_digests: Mapping[str, str] = field(default_factory=dict)\n",
+        "    item_digests: Mapping[str, str] = field(default_factory=dict)\n    approved: bool = True\n",
+        "R178 R179",
+    ),
+    Mutant(
+        "ledger/current.py",
+        "valid = [row for row in rows if problems[row.event] is None]",
+        "valid = list(rows)",
+        "R181",
+    ),
+    Mutant("ledger/past.py", "AND revision <= ?", "AND revision >= ?", "R186"),
+    Mutant(
+        "values/candidate.py",
+        "self.summary_schema_version, self.hardening_digest, self.policy_digest, self.caps,",
+        "self.summary_schema_version, self.policy_digest, self.caps,",
+        "R190",
+    ),
+    Mutant("values/candidate.py", "tuple(sorted(self.bundle_digests))", "self.bundle_digests", "R190"),
+    Mutant(
+        _VERDICT,
+        "            if not self._families[family, bundle_id]\n",
+        "            if not self._samples[family]\n",
+        "R191",
+    ),
+    Mutant(_VERDICT, "            for family in FAMILIES\n", "            for family in FAMILIES[:-1]\n", "R191"),
+    Mutant(
+        _RECEIPTS, "if receipt.bundle_digest not in candidate.bundle_digests:", "if not receipt.bundle_digest:", "R192"
+    ),
+    Mutant(
+        "gate/checks_receipt.py",
+        "if receipt.bundle_digest != manifest.digest or receipt.model_bundle_id",
+        "if receipt.model_bundle_id",
+        "R192",
+    ),
+    Mutant("gate/checks.py", "        *_immutables(request, answer),\n", "", "R193"),
+    Mutant("gate/checks.py", "        *check_constraints(request, answer, expect),\n", "", "R193"),
+    Mutant(
+        "gate/checks_receipt.py",
+        "if receipt.candidate_id != candidate.candidate_id or receipt.app_version != candidate.app_version:",
+        "if receipt.candidate_id is None:",
+        "R194",
+    ),
+    Mutant(_VERDICT, "candidate_id=self._candidate.candidate_id,", "candidate_id=self._candidate.app_version,", "R194"),
+    Mutant(_EVIDENCE, "elif part.failed != 0 or part.cases < 1:", "elif part.failed != 0:", "R195"),
+    Mutant(_EVIDENCE, "if part.candidate_id != candidate.candidate_id:", "if False:", "R195"),
+    Mutant(_VERDICT, '"Structure and token budget only. This proves', '"Safe to ship. This proves', "R196"),
+    Mutant(_VERDICT, "claim=CLAIM,", 'claim="",', "R196"),
+    Mutant("wire/dump.py", "_encode(_answer_tree(plan_file))", "_encode(_versioned(_answer_tree(plan_file)))", "R197"),
+    Mutant(_DEEP, "            if left != right:\n", '            if left != right and name != "tokens":\n', "R201"),
+    Mutant(_DEEP, "sorted(removed ^ set(truth.removed_ids))", "sorted(removed - set(truth.removed_ids))", "R201"),
+    Mutant(
+        "values/integration.py",
+        'RecheckItem("rotation", "device",',
+        'RecheckItem("rotation", "integration",',
+        "R208 R213",
+    ),
+    Mutant("values/integration.py", "if item.id not in self.checked)", "if not self.checked)", "R208"),
+    Mutant(
+        _VERDICT,
+        'uncovered = tuple(cell for cell in matrix if cell.status != "measured")',
+        'uncovered = () if any(one.status == "measured" for one in matrix) else tuple(matrix)',
+        "R209",
+    ),
+    Mutant(_RECEIPTS, 'if receipt.count_source == "upper_bound":', "if False:", "R210"),
+    Mutant(_RECEIPTS, 'elif observation.evidence != "executed":', "elif False:", "R210"),
+    Mutant(_RECEIPTS, 'else replace(one, status="uncovered")', "else one", "R211"),
+    Mutant("values/candidate.py", 'detail: str = "not evidenced"', 'detail: str = "passed"', "R211"),
+    Mutant(
+        "gate/report.py",
+        '"checked" if item.id in one.checked else "not checked"',
+        '"checked" if one.checked else "not checked"',
+        "R213",
+    ),
+    Mutant(
+        "planner.py",
+        "            return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))\n",
+        "            return refused(Sealing(request, None, None, self._digest_key), signal)\n",
+        "R214",
+    ),
+    Mutant(
+        "gate/cells.py",
+        "candidate_id=cell.candidate.candidate_id, app_version=cell.candidate.app_version,",
+        "candidate_id=cell.candidate.candidate_id,",
+        "R218",
+    ),
+)
