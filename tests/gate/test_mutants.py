@@ -119,6 +119,14 @@ def judge(part: str, name: str, codes: set[str], tally: Counter[str], where: str
     tally["blocked"] += 1
 
 
+def without_immutables(plan: Plan) -> Iterator[Plan]:
+    """Give the plan without one thing that may never leave, its receipt likewise: no list contradicts another."""
+    for key in plan.kept:
+        if key.partition("/")[0] in ("policy", "scope", "tool", "schema", "parameter", "request"):
+            kept = tuple(name for name in plan.kept if name != key)
+            yield replace(plan, kept=kept, receipt=replace(plan.receipt, kept=kept))
+
+
 @pytest.mark.parametrize("bundle_id", BUNDLES)
 def test_R193_any_immutable_or_constraint_loss_blocks(bundle_id: str) -> None:
     """All harmful mutants of plans, receipts and candidates are blocked for the right reason, no untouched one is."""
@@ -135,6 +143,9 @@ def test_R193_any_immutable_or_constraint_loss_blocks(bundle_id: str) -> None:
             judge("candidate", name, codes, tally, f"{where} {way}")
         if not isinstance(played.answer, Plan):
             continue
+        for mutant in without_immutables(played.answer):
+            tally["losses"] += 1
+            assert "immutable_missing" in told(played, mutant, shipped()), where
         neighbour = plans[(plans.index(played) + 1) % len(plans)].answer
         assert isinstance(neighbour, Plan)
         for name, way, value in mutations(played.answer, neighbour):
@@ -145,6 +156,7 @@ def test_R193_any_immutable_or_constraint_loss_blocks(bundle_id: str) -> None:
             judge("receipt", name, told(played, mutant, shipped()), tally, f"{where} {way}")
     print(f"\n{bundle_id}: {dict(tally)}")
     assert tally["harmful"] == tally["blocked"] > 500
+    assert tally["losses"] > len(plans)
 
 
 @pytest.mark.parametrize("bundle_id", BUNDLES)

@@ -131,8 +131,8 @@ MUTANTS = (
     ),
     Mutant(
         "ledger/current.py",
-        "valid = [row for row in rows if problems[row.event] is None]",
-        "valid = list(rows)",
+        'if not (purged_whole and cause == "purge")]',
+        'if cause != "edit" and not (purged_whole and cause == "purge")]',
         "R181",
     ),
     Mutant("ledger/past.py", "AND revision <= ?", "AND revision >= ?", "R186"),

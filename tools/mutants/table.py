@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tools.mutants import compaction, evidence, gate, ledger, planning
+from tools.mutants import bundles, compaction, evidence, gate, ledger, planning
 
-MUTANTS = (*evidence.MUTANTS, *compaction.MUTANTS, *ledger.MUTANTS, *planning.MUTANTS, *gate.MUTANTS)
+MUTANTS = (*evidence.MUTANTS, *compaction.MUTANTS, *ledger.MUTANTS, *planning.MUTANTS, *gate.MUTANTS, *bundles.MUTANTS)
