@@ -43,6 +43,14 @@ def tokenizer_byte(folder: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n")
 
 
+def tokenizer_same_size(folder: Path) -> None:
+    """Another byte in its place: the size of the file, and all that it says, are the same."""
+    path = folder / "tokenizer.json"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"\n ", b"  ", 1))
+    assert before != path.read_bytes()
+
+
 def added_token(folder: Path) -> None:
     """One byte of one added token: nothing in this chat spells it."""
     path = folder / "tokenizer.json"
@@ -66,8 +74,8 @@ def other_template_byte(folder: Path) -> None:
 
 Change = Callable[[Path], None]
 FILES: dict[str, Change] = {
-    "tokenizer": tokenizer_byte, "added token": added_token, "template": template_byte,
-    "template again": other_template_byte,
+    "tokenizer": tokenizer_byte, "tokenizer of one size": tokenizer_same_size, "added token": added_token,
+    "template": template_byte, "template again": other_template_byte,
 }  # fmt: skip
 STATED: dict[str, dict[str, Any]] = {
     "base model": {"base_model": "someone/other-model"},

@@ -39,7 +39,7 @@ MUTANTS = (
         _DIGEST,
         '{} if manifest.base_model is None else {"baseModel": manifest.base_model}',
         "{}",
-        "R172",
+        "R172@test_identity",
     ),
     Mutant("runtimes/llama_cpp.py", '"prompt": list(ids),', '"prompt": list(ids)[1:],', "R43@test_identity R43@cli"),
     Mutant("encoding/runs.py", "key = (text, lengths)", "key = (text[:4], lengths)", "R43@parity/test_parity R43@gguf"),
