@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.asking import BUNDLE_HELP, open_named
+from planner.cli.count import BEYOND_EVERY_WINDOW
 from planner.cli.files import cache_folder
 
 if TYPE_CHECKING:
@@ -33,17 +34,25 @@ def command(first: str, second: str, as_json: bool) -> int:
 
 
 def _side(ref: str) -> Side:
-    """Open a bundle and plan the shipped conversations with it, every concession allowed."""
+    """Open a bundle and plan the shipped conversations with it, every concession allowed.
+
+    Window and runtime are taken away: neither changes an id, and counts are kept by a digest that knows no window.
+    """
     from planner.bundles.compare import Side
+    from planner.bundles.restated import Restated
     from planner.bundles.sample_counts import sample_counts
     from planner.planner import Planner
     from planner.values.request import CONCESSIONS, Options
 
     bundle = open_named(ref)
-    planner, options = Planner(bundle), Options(concessions=tuple(CONCESSIONS))
+    planner = Planner(Restated(bundle, context_tokens=None, tiers=(), runtime=None))
+    options = Options(concessions=tuple(CONCESSIONS))
 
     def planning(messages: Any, tools: Any) -> Any:
-        return planner.plan(messages=messages, tools=tools or None, options=options, reserved_output_tokens=1)
+        return planner.plan(
+            messages=messages, tools=tools or None, options=options, reserved_output_tokens=1,
+            max_input_tokens=BEYOND_EVERY_WINDOW,
+        )  # fmt: skip
 
     if bundle.manifest.template_digest is None:
         return Side(bundle, _countless())

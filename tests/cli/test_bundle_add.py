@@ -116,3 +116,13 @@ def test_two_bundles_are_compared_as_a_table_and_as_json(home: dict[str, str], t
     assert ([False], 10) == (sorted({row["same"] for row in found["conversations"]}), len(found["conversations"]))
     done = planner("bundle", "diff", "reference", "nowhere", env=home)
     assert (2, 1, b"") == (done.code, done.err.count("\n"), done.out)
+
+
+def test_a_diff_counts_whatever_the_window_and_the_runtime(home: dict[str, str], tmp_path: Path) -> None:
+    """A runtime that takes no ids and a window too small for any sample leave the counts as they are."""
+    model = plain_copy(tmp_path / "model")
+    for name, options in (("a", ()), ("b", ("--runtime", "litert-lm")), ("c", ("--context", "40"))):
+        assert 0 == planner("bundle", "add", model, "--id", name, *options, env=home).code
+    for other in ("c", "b"):
+        found = planner("bundle", "diff", other, "a", "--json", env=home).json
+        assert {(True, (None, None))} == {(row["same"], tuple(row["reasons"])) for row in found["conversations"]}
