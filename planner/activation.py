@@ -110,7 +110,9 @@ def examine(trial: Trial, current: Bundle, planning: Callable[[Bundle | str], Pl
 
 
 def _of(trial: Trial, request: PlanRequest) -> PlanRequest:
-    return replace(request, model_bundle_id=trial.bundle_id)
+    # A template that is not in force has no certificate for text or messages; what it costs is the same in ids.
+    options = replace(request.options, mode="ids")
+    return replace(request, model_bundle_id=trial.bundle_id, options=options)
 
 
 def _places(evidence: ActivationEvidence, bundle: Bundle) -> list[tuple[str | None, str]]:

@@ -14,7 +14,7 @@ def measurable(bundle: Bundle) -> Bundle:
     runtime = bundle.manifest.runtime
     if runtime is None or runtime.profile.accepts_ids:
         return bundle
-    return Restated(bundle, runtime=replace(runtime, profile=replace(runtime.profile, accepts_ids=True)))
+    return _PerApp(bundle, runtime=replace(runtime, profile=replace(runtime.profile, accepts_ids=True)))
 
 
 class Restated:
@@ -39,3 +39,21 @@ class Restated:
     def profile(self) -> TemplateProfile:
         """The measured template profile."""
         return self._bundle.profile
+
+
+class _PerApp(Restated):
+    """The same over a bundle that gives each app's version its template (R177)."""
+
+    def __init__(self, bundle: Bundle, **changes: Any) -> None:
+        super().__init__(bundle, **changes)
+        self._changes = changes
+        self._chosen: dict[int, _PerApp] = {}
+
+    def for_app(self, app_version: str | None) -> _PerApp:
+        """Return what an app of this version plans with, the same figures changed."""
+        choose = getattr(self._bundle, "for_app", None)
+        chosen = self._bundle if choose is None else choose(app_version)
+        if chosen is self._bundle:
+            return self
+        # One for each bundle, which it keeps alive: planners tell bundles apart by their address.
+        return self._chosen.setdefault(id(chosen), _PerApp(chosen, **self._changes))

@@ -122,9 +122,13 @@ def _fetched(name: str) -> bytes | None:
 
 
 def _planning(bundle: Bundle | str) -> Planning:
+    from planner.bundles.restated import measurable
+    from planner.cli.asking import open_named
     from planner.planner import Planner
 
-    return Planner(bundle, user_folder=user_folder(), cache_folder=cache_folder()).plan
+    # What a template costs can be counted also where the runtime will be given text.
+    opened = open_named(bundle) if isinstance(bundle, str) else bundle
+    return Planner(measurable(opened), user_folder=user_folder(), cache_folder=cache_folder()).plan
 
 
 def _pairs(samples: tuple[str, ...], published: tuple[str, ...]) -> tuple[Sample, ...]:

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from planner.bundles.add import Wanted, add_bundle
 from planner.bundles.open import open_bundle
 from planner.ledger.ledger import Ledger
-from planner.values.request import CurrentRequest, OutputSchema, TextItem
+from planner.planner import Planner
+from planner.values.request import CurrentRequest, Options, OutputSchema, TextItem
 from planner.values.turn import Message
+from planner.wire.dump import dump_request
 from tests.activation.conftest import BUILT_IN, NEWER, SHIPPED, Desk, asked, cell, planned, sha256
+from tests.bundles.add.conftest import plain_copy
 from tests.cli.support import ROOT
 
 
@@ -244,3 +248,21 @@ def test_a_record_that_cannot_be_written_activates_nothing(desk: Desk) -> None:
     desk.record.rmdir()
     receipt = planned(desk.plan(asked())).receipt
     assert (BUILT_IN, None) == (receipt.bundle_digest, receipt.template_fallback)
+
+
+def test_a_bundle_whose_runtime_takes_no_ids_gets_a_template_too(desk: Desk) -> None:
+    """What it costs is counted all the same, for samples in any mode; a plan then needs a certificate as ever."""
+    folder = plain_copy(desk.root / "model")
+    added = add_bundle(Wanted(folder, id="mine", runtime="litert-lm@2025-06"), desk.folder)
+    sample = desk.root / "text.json"
+    sample.write_bytes(dump_request(replace(asked(max_input_tokens=4_096), options=Options(mode="text"))))
+    done = desk.activate(NEWER, "--samples", sample, "--json", bundle="mine")
+    assert (0, "") == (done.code, done.err)
+    (run,) = done.json["evidence"]["runs"]
+    assert run["before"]["tokens"] < run["after"]["tokens"]
+    again = desk.activate(NEWER.replace("note", "memo"), "--min-app", "2", "--app-version", "2.3", bundle="mine")
+    assert (0, "") == (again.code, again.err)
+    planner = Planner("mine", user_folder=desk.folder)
+    assert added.manifest.digest == planner.encoder().bundle.manifest.digest
+    refused = planner.plan(replace(asked("2.3"), model_bundle_id="mine"))
+    assert ("runtime_takes_no_ids", False) == (refused.receipt.reason, refused.accepted)
