@@ -35,6 +35,11 @@ engine_option = click.option(
 )  # fmt: skip
 
 
+app_option = click.option(
+    "--app-version", metavar="V", help="The bundle as an app of this version has it, where a template is activated.",
+)  # fmt: skip
+
+
 def overriding(function: F) -> F:
     """Add the options that override fields of a request."""
     for option in reversed((
@@ -89,6 +94,15 @@ def open_named(ref: str | Path, engine: EngineChoice = "exact") -> FolderBundle:
     from planner.bundles.open import open_bundle
 
     return open_bundle(ref, user_folder=user_folder(), cache_dir=cache_folder(), engine=engine)
+
+
+def open_for_app(ref: str, app_version: str | None) -> FolderBundle:
+    """Open a bundle as an app of a version has it. Raises what `open_named` raises, RefusalSignal invalid-input."""
+    from planner.values.field_rules import is_version
+
+    if app_version is not None and not is_version(app_version):
+        raise usage("--app-version is no version label")
+    return open_named(ref).for_app(app_version)
 
 
 def planner_for(ref: str | Path, engine: EngineChoice = "exact") -> Planner:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import planner_for
+from planner.cli.asking import app_option, open_for_app
 from planner.cli.failure import usage
 from planner.cli.files import user_folder
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 @click.option("--mode", type=click.Choice(("text", "messages")), required=True, help="What the runtime is given.")
 @click.option("--model", metavar="NAME", help="The server's name of the model, where it serves several.")
 @click.option("--api-key-env", metavar="VAR", help="Environment variable that holds the server's key.")
+@app_option
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate as JSON.")
-def command(ref: str, url: str, mode: str, model: str | None, api_key_env: str | None, as_json: bool) -> int:
+def command(ref: str, url: str, mode: str, as_json: bool, **given: Any) -> int:
     """Compare what a runtime reads of text or messages with our plans, and keep a certificate.
 
     The bundle's manifest must name the runtime and its version. Small conversations of our own are planned; a
@@ -33,16 +35,19 @@ def command(ref: str, url: str, mode: str, model: str | None, api_key_env: str |
     from planner.bundles.certificates import certificate_fields
     from planner.bundles.records import Records
     from planner.certify import certify
+    from planner.planner import Planner
     from planner.runtimes.parity import ParitySource
 
-    key = None if api_key_env is None else os.environ.get(api_key_env)
-    if api_key_env is not None and not key:
+    variable, app_version = given["api_key_env"], given["app_version"]
+    key = None if variable is None else os.environ.get(variable)
+    if variable is not None and not key:
         raise usage("--api-key-env names no variable that is set")
-    planner = planner_for(ref)
-    encoder = planner.encoder()
+    planner = Planner(open_for_app(ref, app_version), user_folder=user_folder())
+    encoder = planner.encoder(app_version=app_version)
     records = Records(user_folder(), encoder.bundle.manifest.digest)
     chosen: CertifiedMode = "text" if mode == "text" else "messages"
-    found = certify(planner.plan, encoder, ParitySource(url, model=model, api_key=key), chosen, records)
+    source = ParitySource(url, model=given["model"], api_key=key)
+    found = certify(partial(planner.plan, app_version=app_version), encoder, source, chosen, records)
     if as_json:
         click.echo(json.dumps(certificate_fields(found), indent=1))
         return 0

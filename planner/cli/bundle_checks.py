@@ -55,8 +55,10 @@ def check_sources(ref: str) -> list[Check]:
     return [Check(one.name, one.result, one.detail, one.code) for one in recheck(ref, user_folder())]
 
 
-def ask_runtime(bundle: FolderBundle, url: str) -> Check:
+def ask_runtime(bundle: FolderBundle, url: str, app_version: str | None = None) -> Check:
     """Compare what a running server reads of small conversations with our plans."""
+    from functools import partial
+
     from planner.bundles.records import Records
     from planner.certify import remeasure
     from planner.cli.files import user_folder
@@ -66,7 +68,8 @@ def ask_runtime(bundle: FolderBundle, url: str) -> Check:
     planner = Planner(bundle)  # without the user's folder: what blocks the bundle may not block its measuring
     records = Records(user_folder(), bundle.manifest.digest)
     try:
-        agreed = remeasure(planner.plan, planner.encoder(), ParitySource(url), records)
+        asking = partial(planner.plan, app_version=app_version)
+        agreed = remeasure(asking, planner.encoder(app_version=app_version), ParitySource(url), records)
     except PlannerFault as fault:
         return Check("the runtime reads what is planned", "failed", fault.detail, fault.code)
     return Check("the runtime reads what is planned", "passed", f"{agreed} conversations")
@@ -117,7 +120,7 @@ def _planned(bundle: FolderBundle) -> list[Check]:
     controls = {token.id for token in bundle.manifest.control_tokens}
     seen: list[Counter[int]] = []
     for content in (INERT, f"{INERT} {' '.join(spelled)} {INERT}"):
-        answer = Planner(Restated(bundle, runtime=None)).plan(
+        answer = Planner(Restated(bundle, runtime=None, app_versions=(None, None))).plan(
             messages=[
                 {"role": "user", "content": content},
                 {"role": "assistant", "content": content},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import BUNDLE_HELP, open_named
+from planner.cli.asking import BUNDLE_HELP, app_option, open_for_app
 from planner.cli.files import user_folder
 from planner.values.reasons import PlannerFault
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @click.command("show", help=f"Show a bundle's manifest and measured template profile.\n\n{BUNDLE_HELP}")
 @click.argument("ref", metavar="ID|PATH")
+@app_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(ref: str, as_json: bool) -> int:
+def command(ref: str, app_version: str | None, as_json: bool) -> int:
     """Show a bundle's manifest and measured template profile."""
-    bundle = open_named(ref)
+    bundle = open_for_app(ref, app_version)
     described = _describe(bundle) | {"addedFrom": _added_from(ref)}
     if as_json:
         click.echo(json.dumps(described, indent=1, sort_keys=True))
