@@ -235,8 +235,7 @@ class Planner:
         invalid-input for figures that are no counts.
         """
         receipt = of.receipt if isinstance(of, Plan) else of
-        encoder = self._known(receipt.model_bundle_id, receipt.app_version)
-        manifest = encoder.bundle.manifest
+        manifest = self._known(receipt.model_bundle_id, receipt.app_version).bundle.manifest
         if receipt.bundle_digest != manifest.digest:
             raise PlannerFault("bundle_mismatch", "the receipt is of another bundle")
         given = reported if isinstance(reported, Reported) else Reported(reported)
@@ -244,8 +243,11 @@ class Planner:
         found = observe(receipt, given, meaning, when)
         details = observation_fields(found)
         if found.differs and not given.simulated:
-            figures = f"{found.planned_tokens} tokens planned, {found.reported_tokens} reported"
-            encoder.blocked = blocked_by(figures)
+            fault = blocked_by(f"{found.planned_tokens} tokens planned, {found.reported_tokens} reported")
+            with self._lock:  # every version of the app that has this bundle
+                for known in self._encoders.values():
+                    if known.bundle.manifest.digest == manifest.digest:
+                        known.blocked = fault
             self._records(manifest).write(DRIFT, details)
         if ledger is not None and receipt.conversation_id is not None:
             ledger.save_observation(receipt.conversation_id, receipt.plan_id, receipt.generation, given.tokens, details)

@@ -10,6 +10,7 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 
@@ -46,7 +47,7 @@ def keep(cache_dir: Path | None, name: str, value: Any) -> None:
 
 
 def _write(cache_dir: Path, name: str, data: bytes) -> None:
-    part = cache_dir / f"{name}.{os.getpid()}.part"
+    part = cache_dir / f"{name}.{os.getpid()}.{get_ident()}.part"
     with suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from planner.values.account import wire_field
@@ -67,7 +68,8 @@ class Records:
             return
         tree = {"schemaVersion": SCHEMA_VERSION, "bundleDigest": self._digest, **value}
         data = json.dumps(tree, indent=1, sort_keys=True).encode()
-        part = self._folder / f".{name}.{os.getpid()}.part"
+        # Of this thread alone: two may see a drift at once.
+        part = self._folder / f".{name}.{os.getpid()}.{get_ident()}.part"
         failed = False
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

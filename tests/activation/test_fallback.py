@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from planner.cli.main import run
 from planner.planner import Planner
+from planner.values.observation import Reported
 from planner.values.plan import Refusal
+from planner.values.reasons import PlannerFault
 from tests.activation.conftest import BUILT_IN, NEWER, SHIPPED, Desk, asked, planned, sha256
 from tests.cli.support import ROOT
 
@@ -146,3 +150,16 @@ def test_the_gate_runs_the_template_of_the_candidates_app(desk: Desk) -> None:
         assert {(digest, digest)} == {
             (one["bundleDigest"], receipt["bundleDigest"]) for one in found for receipt in one["receipts"]
         }
+
+
+def test_a_drift_blocks_the_template_for_every_app_that_gets_it(desk: Desk) -> None:
+    """Two versions outside the bounds get one built-in bundle for two reasons: one drift blocks it for both."""
+    assert 0 == desk.activate(NEWER, "--min-app", "2", "--app-version", "2").code
+    planner = Planner("reference", user_folder=desk.folder)
+    answers = {version: planned(planner.plan(asked(version))) for version in (None, "1.0", "2.5")}
+    assert {BUILT_IN} == {answers[version].receipt.bundle_digest for version in (None, "1.0")}
+    assert "drift" == planner.observe(answers["1.0"], Reported(99_999, meaning="whole_prompt")).verdict
+    for version in (None, "1.0"):
+        with pytest.raises(PlannerFault, match="bundle_blocked_by_drift"):
+            planner.plan(asked(version))
+    assert planned(planner.plan(asked("2.5"))).ids == answers["2.5"].ids

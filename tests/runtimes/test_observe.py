@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -177,6 +178,21 @@ def test_drift_blocks_the_bundle_until_it_is_measured_again(tmp_path: Path) -> N
     kept = records.read("drift-lifted")
     assert kept is not None
     assert (len(plan.ids), len(plan.ids) + 1) == (kept["plannedTokens"], kept["reportedTokens"])
+
+
+def test_threads_that_see_a_drift_at_once_all_keep_it(tmp_path: Path) -> None:
+    """A record is written whole by each of them; none finds its own half taken away by another."""
+    records = Records(tmp_path, "0" * 64)
+
+    def write(number: int) -> None:
+        for _ in range(60):
+            records.write("drift", {"plannedTokens": number, "reportedTokens": 2, "filler": "x" * 2_000})
+
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(write, number) for number in range(6)]:
+            done.result()
+    assert records.read("drift") is not None
+    assert ["drift.json"] == [path.name for path in (tmp_path / FOLDER / ("0" * 40)).iterdir()]
 
 
 def test_a_record_that_cannot_be_read_blocks(tmp_path: Path) -> None:
