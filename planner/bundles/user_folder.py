@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from planner.bundles.activated import STATE_FILE
+from planner.bundles.activated import STATE_FILE, TEMPLATE_FOLDER
 from planner.bundles.digest import sha256_hex
 from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
@@ -103,15 +103,24 @@ def _taken(user_folder: Path, bundle_id: str) -> Path | None:
 
 
 def _check_same(target: Path, made: ManifestFile) -> None:
-    there: ManifestFile | None = None
-    with suppress(PlannerFault):
-        there = parse_manifest(FolderFiles(target).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
-    # Notes are words for people, they make no other bundle.
-    if there is None or replace(there.manifest, warnings=()) != replace(made.manifest, warnings=()):
+    there = _manifest_in(target)
+    if there is None or not _alike(there, made):
         raise PlannerFault("bundle_exists", "another bundle of the user's has this id")
     files = FolderFiles(target, {entry.path: entry for entry in there.manifest.files})
     for entry in there.manifest.files:
         files.read(entry.path, MAX_TOKENIZER_BYTES)
+
+
+def _manifest_in(folder: Path) -> ManifestFile | None:
+    """Return the manifest of a folder, None where there is none that can be read."""
+    with suppress(PlannerFault):
+        return parse_manifest(FolderFiles(folder).read(MANIFEST_FILE, MAX_MANIFEST_BYTES))
+    return None
+
+
+def _alike(one: ManifestFile, other: ManifestFile) -> bool:
+    # Notes are words for people, they make no other bundle.
+    return replace(one.manifest, warnings=()) == replace(other.manifest, warnings=())
 
 
 def _exchange(staged: Staged, target: Path) -> None:
@@ -140,10 +149,14 @@ def _restore(user_folder: Path) -> None:
 
 
 def _keep_records(target: Path, root: Path) -> None:
-    """Keep what was activated for the bundle that leaves as a record: it was approved for that bundle, not for this."""
+    """Keep what was activated for the bundle that leaves: in force for the same one, else as a record alone."""
+    there, made = _manifest_in(target), _manifest_in(root)
+    same = there is not None and made is not None and _alike(there, made)
     for path in sorted(target.glob("activation*.json")):
         name = path.name
-        if name == STATE_FILE:
+        if name == STATE_FILE and not same:
             digest = sha256_hex((target / MANIFEST_FILE).read_bytes()) if (target / MANIFEST_FILE).is_file() else ""
             name = f"activation-{digest[:12] or 'before'}.json"
         shutil.copyfile(path, root / name)
+    if same and (target / TEMPLATE_FOLDER).is_dir():
+        shutil.copytree(target / TEMPLATE_FOLDER, root / TEMPLATE_FOLDER)

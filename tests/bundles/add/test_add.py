@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from planner.bundles.activated import dump_state
+from planner.bundles.candidate import open_candidate
 from planner.bundles.manifest import dump_manifest, parse_manifest
 from planner.bundles.open import list_bundles, open_bundle
 from planner.bundles.recheck import recheck
 from planner.planner import Planner
+from planner.values.activation import TemplateState, TemplateVersion
 from planner.values.plan import Plan
 from planner.values.reasons import PlannerFault, RefusalSignal
 from tests.bundles.add.conftest import REFERENCE, ROOT, Add, left_over, plain_copy
@@ -126,6 +130,24 @@ def test_templates_activated_for_a_bundle_that_is_replaced_stay_a_record_and_cou
         kept = sorted(path.read_text(encoding="utf-8") for path in (own / "mine").glob("activation-*.json"))
         assert [f'{{"record": {one}}}' for one in range(1, number + 1)] == kept
         assert not (own / "mine" / "activation.json").exists()
+
+
+def test_the_same_bundle_put_there_again_keeps_its_activated_template(add: Add, own: Path, model: Path) -> None:
+    """It was approved for this very bundle: a repair of its files is no reason to plan with another template."""
+    added = add(model, id="mine")
+    text = (model / "chat_template.jinja").read_text("utf-8") + "{# newer #}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    _, full = open_candidate("mine", TemplateVersion(digest, ""), text, user_folder=own, cache_dir=None)
+    (own / "mine" / "activated").mkdir()
+    (own / "mine" / "activated" / f"{digest}.jinja").write_text(text, encoding="utf-8")
+    state = dump_state(TemplateState("mine", added.manifest.digest, full))
+    (own / "mine" / "activation.json").write_bytes(state)
+    (own / "mine" / "tokenizer.json").write_bytes(b"{}")
+    assert "replaced" == add(model, id="mine", replace=True, notes=("repaired",)).placed
+    opened = open_bundle("mine", user_folder=own)
+    assert (full.bundle_digest, None) == (opened.manifest.digest, opened.manifest.template_fallback)
+    assert state == (own / "mine" / "activation.json").read_bytes()
+    assert opened.engine.vocab_size > 1
 
 
 def test_another_context_under_the_same_id_is_other_content(add: Add, model: Path) -> None:
