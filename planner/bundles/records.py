@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import get_ident
 from typing import Any
 
+from planner.bundles.digest import sha256_hex
 from planner.values.account import wire_field
 from planner.values.observation import Learned, Observation, Reported
 from planner.values.reasons import PlannerFault
@@ -22,6 +24,7 @@ FOLDER = ".records"
 DRIFT, LIFTED, MEANING = "drift", "drift-lifted", "meaning"
 SCHEMA_VERSION = "1.0"
 MAX_RECORD_BYTES = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Records:
@@ -29,7 +32,10 @@ class Records:
 
     def __init__(self, user_folder: Path | None, bundle_digest: str) -> None:
         """Take the folder; it need not exist."""
-        self._folder = None if user_folder is None else user_folder / FOLDER / bundle_digest[:40]
+        # A receipt that was written down may state anything as a digest; it never becomes a path.
+        stated = bundle_digest.encode("utf-8", "replace")
+        name = bundle_digest if _SHA256.fullmatch(bundle_digest) else sha256_hex(stated)
+        self._folder = None if user_folder is None else user_folder / FOLDER / name[:40]
         self._digest = bundle_digest
 
     @property

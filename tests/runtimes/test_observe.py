@@ -195,6 +195,16 @@ def test_threads_that_see_a_drift_at_once_all_keep_it(tmp_path: Path) -> None:
     assert ["drift.json"] == [path.name for path in (tmp_path / FOLDER / ("0" * 40)).iterdir()]
 
 
+@pytest.mark.parametrize("digest", ["../../out", "/out", "..", "", "a" * 63 + "/", "\ud800"])
+def test_a_stated_digest_is_never_a_path(tmp_path: Path, digest: str) -> None:
+    """A receipt that was written down may state anything: its record stays inside the folder of records."""
+    own = tmp_path / "a" / "b" / "own"
+    records = Records(own, digest)
+    records.write("drift", {"plannedTokens": 1, "reportedTokens": 2})
+    assert [own / FOLDER] == [path.parents[1] for path in tmp_path.rglob("drift.json")]
+    assert records.read("drift") is not None
+
+
 def test_a_record_that_cannot_be_read_blocks(tmp_path: Path) -> None:
     """Damage is never taken for leave; a record of another bundle neither."""
     bundle = bundle_of("whole_prompt")
