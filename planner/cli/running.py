@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from planner.cli.asking import DEFAULT_BUNDLE, Overrides, plan_chat, planner_for
 from planner.cli.explain import MAX_ANSWER_BYTES, check_digest
 from planner.cli.failure import usage
-from planner.cli.files import STDIO, read_input
+from planner.cli.files import STDIO, read_input, user_folder
 from planner.values.reasons import RefusalSignal
 
 if TYPE_CHECKING:
+    from planner.bundles.records import Records
     from planner.planner import Planner
     from planner.runtimes.llama_cpp import Served
     from planner.values.account import Account
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Ready:
     """Ids to run, in tokens what they were planned for; `cached_tokens` is None where nothing is known of before.
 
-    `planner` is that of a plan made now: a difference then blocks its bundle.
+    `planner` is that of a plan made now, None for one that was written down.
     """
 
     ids: Sequence[int] = field(repr=False)
@@ -43,7 +44,7 @@ class Ready:
         return len(self.ids) + self.account.runtime_overhead_tokens
 
     def observe(self, served: Served) -> Observation:
-        """Judge what the server reported. Raises what keeping a difference raises."""
+        """Judge what the server reported; a difference blocks the bundle. Raises what keeping one raises."""
         from planner.steps.observe import observe
         from planner.values.observation import Reported
 
@@ -51,7 +52,12 @@ class Ready:
         reported = Reported(served.prompt_tokens, served.cached_tokens, served.answer_tokens, meaning="whole_prompt")
         if self.planner is not None:
             return self.planner.observe(self.receipt, reported)
-        return observe(self.receipt, reported, "whole_prompt")
+        found = observe(self.receipt, reported, "whole_prompt")
+        if found.differs:
+            from planner.bundles.records import DRIFT, observation_fields
+
+            _records_of(self.receipt).write(DRIFT, observation_fields(found))
+        return found
 
     def __post_init__(self) -> None:
         """Refuse invalid-input a plan whose window is full: a server would answer with one token all the same."""
@@ -114,7 +120,21 @@ def _of_record(data: bytes, base: Path | None) -> Ready | Refusal:
         return parse_refusal(data)
     plan = parse_plan(data, base=base)
     check_digest(plan)
+    _check_blocked(plan.receipt)
     return _of_answer(plan)
+
+
+def _records_of(receipt: Receipt) -> Records:
+    from planner.bundles.records import Records
+
+    return Records(user_folder(), receipt.bundle_digest or "")
+
+
+def _check_blocked(receipt: Receipt) -> None:
+    """Refuse a plan of a bundle that was blocked after it was written down (X60). Raises bundle_blocked_by_drift."""
+    from planner.bundles.records import check_drift
+
+    check_drift(_records_of(receipt))
 
 
 def _of_receipt(data: bytes, ids: str | None) -> Ready:
@@ -131,6 +151,7 @@ def _of_receipt(data: bytes, ids: str | None) -> Ready:
     found = ids_from_bytes(read_input(ids, MAX_IDS * 4 + 4096), "--ids")
     if receipt.final_input_digest != final_input_digest(receipt.bundle_digest or "", found):
         raise RefusalSignal("invalid-input", "--ids: are not the ids the receipt was sealed over")
+    _check_blocked(receipt)
     return Ready(found, account.usable_tokens - len(found), account, receipt)
 
 

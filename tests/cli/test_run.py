@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from planner.cli.files import user_folder
 from tests.cli.ledger_support import here
 from tests.cli.support import CHAT, Done, small_request
 from tests.support.upstream import CANARY, Upstream, running
@@ -85,10 +87,12 @@ def test_R41_implicit_sdk_wrapping_caught(upstream: Upstream, request_file: Path
     total = len(plan["ids"])
     request_file.write_text(json.dumps(plan), encoding="utf-8")
     for read in (total - 1, total + 1):
+        shutil.rmtree(user_folder(), ignore_errors=True)
         _says(upstream, read)
         done = _run(capsysbinary, upstream, request_file)
         line = f"context plan rejected: runtime_mismatch: prompt tokens: {total} planned, {read} reported\n"
         assert (2, "done\n", line) == (done.code, done.text, done.err)
+        shutil.rmtree(user_folder())
         _says(upstream, read, whole=True)
         found = _run(capsysbinary, upstream, request_file, "--json")
         assert (2, line) == (found.code, found.err)
@@ -99,16 +103,25 @@ def test_R41_implicit_sdk_wrapping_caught(upstream: Upstream, request_file: Path
 def test_a_difference_blocks_the_bundle_until_it_is_measured_again(
     upstream: Upstream, request_file: Path, capsysbinary: Capture
 ) -> None:
-    """Where the plan was made by the same command: no later plan of it, from whichever command (X60)."""
-    total = len(_planned(capsysbinary, request_file)["ids"])
-    _says(upstream, total + 1)
-    assert 2 == _run(capsysbinary, upstream, request_file).code
-    _says(upstream, total)
-    done = _run(capsysbinary, upstream, request_file)
-    assert (2, "") == (done.code, done.text)
-    assert "bundle_blocked_by_drift" in done.err
-    assert 0 == here(capsysbinary, "bundle", "check", "reference", "--remeasure").code
-    assert 0 == _run(capsysbinary, upstream, request_file).code
+    """No later call of it, from whichever command, and whether its plan is made then or was written down (X60)."""
+    plan = _planned(capsysbinary, request_file)
+    total, written = len(plan["ids"]), request_file.with_name("plan.json")
+    written.write_text(json.dumps(plan), encoding="utf-8")
+    receipt, ids = request_file.with_name("receipt.json"), request_file.with_name("ids.npy")
+    here(capsysbinary, "plan", request_file, "--receipt", receipt, "--ids", ids)
+    sources: list[list[str | Path]] = [[request_file], [written], [receipt, "--ids", ids]]
+    for differing in sources:
+        _says(upstream, total + 1)
+        assert 2 == _run(capsysbinary, upstream, *differing).code
+        _says(upstream, total)
+        asked = len(upstream.asked)
+        for source in sources:
+            done = _run(capsysbinary, upstream, *source)
+            assert (2, "") == (done.code, done.text)
+            assert "bundle_blocked_by_drift" in done.err
+        assert "/completion" not in [path for path, _ in upstream.asked[asked:]]
+        assert 0 == here(capsysbinary, "bundle", "check", "reference", "--remeasure").code
+        assert 0 == _run(capsysbinary, upstream, *differing).code
 
 
 def test_declared_wrapping_is_expected(upstream: Upstream, request_file: Path, capsysbinary: Capture) -> None:
