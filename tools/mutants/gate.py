@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant("values/integration.py", "if item.id not in self.checked)", "if not self.checked)", "R208"),
     Mutant(
         _VERDICT,
-        'uncovered = tuple(cell for cell in matrix if cell.status != "measured")',
-        'uncovered = () if any(one.status == "measured" for one in matrix) else tuple(matrix)',
+        'uncovered = tuple(cell for cell in stated if cell.status != "measured")',
+        'uncovered = () if any(one.status == "measured" for one in stated) else tuple(stated)',
         "R209",
     ),
     Mutant(_RECEIPTS, 'if receipt.count_source == "upper_bound":', "if False:", "R210"),
