@@ -15,13 +15,9 @@ from planner.cli.main import run as run_command
 from planner.gate.numbers import fragile_numbers
 from planner.gate.reading import read_samples
 from planner.values.gate import FAMILIES
-from planner.values.turn import Message, ToolCall, ToolResult, Turn
-from planner.wire.dump import dump_record
-from tests.gate.gate_support import asked, sample
 from tests.gate.vector_reader import Kit, final_input, written
 
 SAMPLES = Path(__file__).resolve().parents[2] / "fixtures" / "samples"
-ODD = {"share": 1.0, "tiny": 1e-7, "serial": 2**53 + 1, "below": -0.0, "plain": 0.5, "many": [3, 2.5e9]}
 
 
 def command(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
@@ -34,18 +30,9 @@ def command(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[
 
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped samples and one with odd numbers in a call, for the embedded bundle."""
+    """The shipped samples for the embedded bundle."""
     folder = tmp_path_factory.mktemp("kit")
-    shutil.copytree(SAMPLES, folder / "samples")
-    call = (
-        Message("user", "m1", "How full are the tanks?"),
-        Message("assistant", "m2", tool_calls=(ToolCall("k1", "tanks", ODD),)),
-        Message("tool", "m3", tool_result=ToolResult("k1", "Half full.")),
-        Message("assistant", "m4", "Half full."),
-    )
-    odd = sample("odd-numbers", request=asked(turns=(Turn("t1", 1, "completed", call),)))
-    (folder / "samples" / "over_budget" / "odd.json").write_bytes(dump_record(odd))
-    assert 0 == run_command(["gate", "export-vectors", str(folder / "kit"), "--samples", str(folder / "samples")])
+    assert 0 == run_command(["gate", "export-vectors", str(folder / "kit"), "--samples", str(SAMPLES)])
     return folder / "kit"
 
 
@@ -57,7 +44,7 @@ def vectors(kit: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_every_shipped_sample_has_a_vector(kit: Path) -> None:
     """One per sample, one per plan of a lifecycle; all six families and every kind of answer are there."""
     there = {vector["id"].partition(".")[0] for _, vector in vectors(kit)}
-    assert {one.id for one in read_samples(SAMPLES)} | {"odd-numbers"} == there
+    assert {one.id for one in read_samples(SAMPLES)} == there
     assert set(FAMILIES) == {vector["family"] for _, vector in vectors(kit)}
     reasons = {vector["expected"]["reason"] for _, vector in vectors(kit)}
     assert {None, "context_policy_overflow", "insufficient_evidence", "open_turn_overflow"} <= reasons
@@ -92,22 +79,23 @@ def test_the_page_is_enough_to_make_every_digest(kit: Path) -> None:
 
 
 def test_numbers_that_readers_change_are_marked(kit: Path) -> None:
-    """1.0, 1e-7, a number beyond 2^53, minus zero and 2.5e9, with the spelling our template prints; no other."""
-    vector = next(vector for _, vector in vectors(kit) if vector["id"] == "odd-numbers")
+    """1.0, 1e-7, a number beyond 2^53 and minus zero, with the spelling our template prints; no other."""
+    vector = next(vector for _, vector in vectors(kit) if vector["id"] == "turns-numbers-in-calls")
     found = {row["path"].rpartition("arguments.")[2]: (row["kind"], row["text"]) for row in vector["fragileNumbers"]}
     assert {
         "share": ("integral", "1.0"), "tiny": ("exponent", "1e-07"), "serial": ("beyond_double", "9007199254740993"),
-        "below": ("negative_zero", "-0.0"), "many[1]": ("exponent", "2500000000.0"),
+        "below": ("negative_zero", "-0.0"),
     } == found  # fmt: skip
     for _, text in found.values():
         assert text in vector["expected"]["prompt"]
+    assert ["exponent", "integral"] == [row["kind"] for row in fragile_numbers([2.5e9, 2.5e6])]
     assert [] == fragile_numbers({"a": [1, 0.5, 2**53, True, None, "1.0"]})
 
 
 def small_copy(kit: Path, to: Path) -> Path:
     """Return a copy of the kit with three of its vectors."""
     head = Kit(kit).head
-    head["files"] = [row for row in head["files"] if "turn_truncation/turns-t" in row["path"] or "odd-" in row["path"]]
+    head["files"] = [row for row in head["files"] if "turn_truncation/turns-t" in row["path"]]
     for row in head["files"]:
         (to / row["path"]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(kit / row["path"], to / row["path"])
@@ -175,7 +163,7 @@ def test_answers_of_a_port_are_compared_without_planning(
 
 def test_the_same_kit_is_written_twice(kit: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Every byte, ledgers of lifecycle samples included; a folder with files in it is left alone."""
-    assert 0 == command(capfd, "gate", "export-vectors", tmp_path / "kit", "--samples", kit.parent / "samples")[0]
+    assert 0 == command(capfd, "gate", "export-vectors", tmp_path / "kit", "--samples", SAMPLES)[0]
     for path in kit.rglob("*.*"):
         assert path.read_bytes() == (tmp_path / "kit" / path.relative_to(kit)).read_bytes()
     code, _, err = command(capfd, "gate", "export-vectors", tmp_path / "kit", "--samples", SAMPLES)

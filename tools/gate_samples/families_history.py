@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planner.values.gate import Family, Sample
 from planner.values.request import CurrentRequest, Options, OutputSchema, PlanRequest
-from planner.values.turn import Turn
+from planner.values.turn import ToolCall, Turn
 from tools.gate_samples.parts import (
     CLAIMS,
     KEPT,
@@ -147,6 +147,15 @@ def turn_truncation() -> Iterator[Sample]:
         boundary="half",
         kept=("turn/t12", "turn/t11"),
         reduced=True,
+    )
+    odd = {"floor": 3, "share": 1.0, "tiny": 1e-7, "serial": 2**53 + 1, "below": -0.0, "plain": 0.5}
+    counted = with_message(looked_up(2), 1, tool_calls=(ToolCall("k2_0", "find_tickets", odd),))
+    yield sample(
+        "turns-numbers-in-calls",
+        name,
+        asked((talk(1), counted, talk(3)), tools=TOOLS, max_input_tokens=4000),
+        kept=("turn/t1", "turn/t2", "turn/t3"),
+        reduced=False,
     )
     rule = (marked(talk(1), "C1", RULE), *talks(12)[1:])
     yield sample(

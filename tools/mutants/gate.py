@@ -204,6 +204,7 @@ MUTANTS = (
         "            return refused(Sealing(request, None, None, self._digest_key), signal)\n",
         "R214",
     ),
+    Mutant("cli/benching.py", "bundle_id=planner.bundle_id,", 'bundle_id="one",', "R217"),
     Mutant(
         "gate/cells.py",
         "candidate_id=cell.candidate.candidate_id, app_version=cell.candidate.app_version,",
