@@ -10,6 +10,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from planner.planner import Planner
@@ -61,20 +62,38 @@ class Task:
         return self.known[text]
 
     def cost(self, message: Message) -> int:
-        """Return what one message adds to a list, to the token where the template writes messages one by one."""
+        """Return what one message adds to a list: its render by itself, less what every render begins with.
+
+        A template that wants a question or a call before it gets one, which is taken off again.
+        """
         key = json.dumps(message, ensure_ascii=False, sort_keys=True)
         if key not in self.known:
-            try:
-                self.known[key] = self.size([message])
-            except CannotRender:  # a template that wants a user first
-                self.known[key] = self.size([A_QUESTION, message]) - self.size([A_QUESTION])
+            call = {"id": message.get("tool_call_id"), "type": "function", "function": {"name": "f", "arguments": {}}}
+            asked = {"role": "assistant", "content": "", "tool_calls": [call]}
+            for before in ([], [A_QUESTION], [A_QUESTION, asked]):
+                try:
+                    under = self.size(before) if before else self.head
+                    self.known[key] = self.size([*before, message]) - under
+                    break
+                except CannotRender:
+                    continue
+            else:
+                self.known[key] = self.text(json.dumps(message, ensure_ascii=False))
         return self.known[key]
+
+    @cached_property
+    def head(self) -> int:
+        """Return what every render begins with, whatever the messages are."""
+        try:
+            return 2 * self.size([A_QUESTION]) - self.size([A_QUESTION, A_QUESTION])
+        except CannotRender:
+            return 0
 
     @property
     def fixed(self) -> int:
-        """Return what tools and the header of the answer take."""
+        """Return what tools, the beginning and the header of the answer take beside the messages."""
         probe = [*[dict(one) for one in self.dialogue.policy], A_QUESTION]
-        return self.size(probe, tools=True, generate=True) - self.size(probe)
+        return self.size(probe, tools=True, generate=True) - sum(map(self.cost, probe))
 
 
 def ours(planner: Planner, *, conceded: bool) -> Trim:

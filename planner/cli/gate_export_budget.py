@@ -89,7 +89,9 @@ def _measured(
     found: list[BundleBudget] = []
     with progress("bundles", len(planners)) as move:
         for number, planner in enumerate(planners, 1):
-            budget = budget_of(source, shipped(planner.encoder(app_version=app_version), planner.plan), tiers)
+            budget = budget_of(
+                source, shipped(planner.encoder(app_version=app_version), planner.plan, app_version), tiers
+            )
             if isinstance(budget, Refusal):
                 raise RefusalSignal(budget.reason, f"{planner.bundle_id}: {budget.detail}")
             found.append(budget)

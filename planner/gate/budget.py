@@ -35,7 +35,10 @@ _UNBOUNDED = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A bundle as the app has it: its encoder, the planning function of its planner, and its proven bound."""
+    """A bundle as the app has it: its encoder, the planning function of its planner, and its proven bound.
+
+    `plan` asks as the app of one version, whose template may be another than that of other versions (R177).
+    """
 
     encoder: Encoder
     plan: Planning
@@ -47,11 +50,16 @@ class Shipped:
         return self.encoder.bundle.manifest.id
 
 
-def shipped(encoder: Encoder, plan: Planning) -> Shipped:
+def shipped(encoder: Encoder, plan: Planning, app_version: str | None = None) -> Shipped:
     """Return a bundle of files with its bound; any other kind of bundle has none that is proven."""
     loaded = getattr(encoder.bundle, "parts", None)
     unknown = TextBound(False, "unknown", 0, None)
-    return Shipped(encoder, plan, text_bound(loaded[0], encoder.bundle.manifest) if loaded else unknown)
+    bound = text_bound(loaded[0], encoder.bundle.manifest) if loaded else unknown
+
+    def asked(request: PlanRequest) -> Plan | Refusal:
+        return plan(replace(request, app_version=app_version))
+
+    return Shipped(encoder, asked, bound)
 
 
 def fixed_request(source: PolicyFile | PlanRequest, bundle_id: str) -> PlanRequest:

@@ -143,6 +143,19 @@ def test_whole_prompts_stay_below_the_proven_sum(there: Shipped, seed: int) -> N
         assert len(answer.ids) <= bound
 
 
+def test_every_plan_is_asked_as_the_candidates_app_asks() -> None:
+    """Which template a bundle uses may depend on the app's version, so each plan of a budget carries it (R177)."""
+    planner = Planner("reference")
+    versions: set[str | None] = set()
+
+    def plan(request: PlanRequest) -> Any:
+        versions.add(request.app_version)
+        return planner.plan(request)
+
+    measured(SOURCE, shipped(planner.encoder(app_version="2.4.0"), plan, "2.4.0"))
+    assert {"2.4.0"} == versions
+
+
 def test_the_share_rule_is_exact(there: Shipped) -> None:
     """A tier of which the fixed part takes exactly the share passes, one token less of it blocks."""
     budget = measured(SOURCE, there)
