@@ -19,8 +19,9 @@ def draw_gate(result: GateResult) -> None:
     if result.reasons:
         shown = [(reason.code, printable(reason.id)) for reason in result.reasons[:MOST_REASONS]]
         rows(("blocks", "where"), shown)
-        if len(result.reasons) > MOST_REASONS:
-            say(f"and {len(result.reasons) - MOST_REASONS} more; --json prints all")
+        left = len(result.reasons) - len(shown) + result.unlisted
+        if left:
+            say(f"and {left:,} more; --json and --results hold them")
     for cell in coverage.uncovered:
         target = f"{cell.os} {cell.abi} {cell.vendor} {cell.runtime} {cell.runtime_version}"
         say(f"{cell.status}  {printable(target)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +12,19 @@ import click
 
 from planner.cli.asking import planner_for
 from planner.cli.failure import REFUSED, complain, usage
-from planner.cli.files import STDIO, check_outputs, write_output
+from planner.cli.files import STDIO, check_outputs, write_chunks, write_output
 from planner.cli.opening import as_tree, progress
 from planner.cli.whatif import split
 
 if TYPE_CHECKING:
-    from planner.gate.cells import Cell
-    from planner.gate.engine import Runner
+    from planner.gate.earlier import Known
+    from planner.gate.engine import Given, Runner, Work
     from planner.gate.verdict import Tally
     from planner.values.candidate import Candidate
     from planner.values.gate import CellResult, GateResult
+
+_NONE: Known = {}
+"""Stands for an earlier run where none is named."""
 
 
 @click.command("run")
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 @click.option("--report", metavar="OUT.html", help="Write a page with pictures; it needs no network.")
 @click.option("--earlier", metavar="OLD.jsonl", help="Take unchanged cells from the results of an earlier run.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes to run cells in.")
+@click.option("--engine", type=click.Choice(["local", "dask"]), default="local", help="What runs the cells.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler that runs already; implies --engine dask.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def command(**given: str | int | None) -> int:
     """Run every sample on every bundle and tier, and pass or block the candidate.
@@ -65,8 +70,8 @@ def command(**given: str | int | None) -> int:
 
 def _run(given: dict[str, str | int | None]) -> GateResult:
     from planner.gate.cells import cells_of
-    from planner.gate.earlier import read_results, result_line, with_earlier
-    from planner.gate.junit import junit
+    from planner.gate.earlier import Earlier, with_earlier
+    from planner.gate.junit import Junit
     from planner.gate.picture import Picture
     from planner.gate.reading import read_candidate, read_samples
     from planner.gate.report import report
@@ -74,7 +79,9 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
 
     _check_outputs(given)
     candidate = read_candidate(Path(str(given["candidate"])))
-    samples = list(read_samples(_folder(given["samples"])))
+    folder = _folder(given["samples"])
+    for _ in read_samples(folder):
+        pass  # a sample that cannot be read is said before the first cell is run
     refs = split("--bundles", str(given["bundles"]))
     planners = [planner_for(ref) for ref in refs]
     manifests = [one.encoder(app_version=candidate.app_version).bundle.manifest for one in planners]
@@ -83,27 +90,29 @@ def _run(given: dict[str, str | int | None]) -> GateResult:
         raise usage("--bundles names two bundles of one id, or one bundle twice")
     by_id = {manifest.id: manifest for manifest in manifests}
     tiers = _tiers(_text(given["tiers"]), [[tier.id for tier in manifest.tiers] for manifest in manifests])
-    earlier = read_results(Path(str(given["earlier"]))) if given["earlier"] else {}
     runtimes = {one.digest: one.runtime.name for one in manifests if one.runtime is not None}
     tally, picture = Tally(candidate, bundles, runtimes), Picture()
-    lines: list[bytes] = []
-    shown: list[CellResult] = []
-    with progress("cells", None) as move:
-        cells = cells_of(samples, bundles, tiers, candidate, by_id)
-        engine = _engine(refs, candidate.app_version, int(given["jobs"] or 1))
-        for result, reused in with_earlier(cells, earlier, engine):
-            tally.add(result, reused=reused)
-            picture.add(result)
-            if given["results"]:
-                lines.append(result_line(result))
-            if given["junit"]:
-                shown.append(replace(result, account=None, receipts=()))
-            move(tally.cells)
-    if given["results"]:
-        write_output(str(given["results"]), b"".join(lines))
-    verdict = _verdict(given, candidate, tally)
-    if given["junit"]:
-        write_output(str(given["junit"]), junit(shown, verdict))
+    with ExitStack() as stack:
+        cases = stack.enter_context(Junit()) if given["junit"] else None
+        move = stack.enter_context(progress("cells", None))
+
+        def run() -> Generator[CellResult]:
+            cells = cells_of(read_samples(folder), bundles, tiers, candidate, by_id)
+            engine = _engine(refs, candidate.app_version, given)
+            # Closed before the results take their name, which may be that of the earlier ones.
+            with Earlier(Path(str(given["earlier"]))) if given["earlier"] else nullcontext(_NONE) as earlier:
+                for result, reused in with_earlier(cells, earlier, engine):
+                    tally.add(result, reused=reused)
+                    picture.add(result)
+                    if cases is not None:
+                        cases.add(result)
+                    move(tally.cells)
+                    yield result
+
+        _write_results(_text(given["results"]), run())
+        verdict = _verdict(given, candidate, tally)
+        if cases is not None:
+            write_chunks(str(given["junit"]), cases.chunks(verdict))
     if given["report"]:
         write_output(str(given["report"]), report(verdict, picture))
     return verdict
@@ -115,6 +124,18 @@ def _check_outputs(given: dict[str, str | int | None]) -> None:
     check_outputs(outputs, tuple(inputs))
     # The results may take the place of the earlier ones, which are read before.
     check_outputs({name: to for name, to in outputs.items() if name != "--results"}, (_text(given["earlier"]),))
+
+
+def _write_results(name: str | None, results: Generator[CellResult]) -> None:
+    """Run the cells; each result is written as it comes, and the file takes its name when it is whole."""
+    from planner.gate.earlier import result_line
+
+    with closing(results):
+        if name is None:
+            for _ in results:
+                pass
+        else:
+            write_chunks(name, (result_line(one) for one in results))
 
 
 def _verdict(given: dict[str, str | int | None], candidate: Candidate, tally: Tally) -> GateResult:
@@ -144,13 +165,20 @@ def _tiers(named: str | None, approved: list[list[str]]) -> list[str]:
     return list(dict.fromkeys(tiers))
 
 
-def _engine(refs: list[str], app_version: str, jobs: int) -> Callable[[Iterable[Cell]], Iterator[CellResult]]:
+def _engine(
+    refs: list[str], app_version: str, given: dict[str, str | int | None]
+) -> Callable[[Iterable[Work]], Iterator[Given]]:
     from planner.gate.engine import run_here, run_in_processes
 
     opener = partial(open_subjects, tuple(refs), app_version)
+    jobs = int(given["jobs"] or 1)
+    if given["engine"] == "dask" or given["scheduler"]:
+        from planner.gate.engine_dask import run_in_dask
+
+        return lambda work: run_in_dask(work, opener, jobs, _text(given["scheduler"]))
     if jobs == 1:
-        return lambda cells: run_here(cells, opener)
-    return lambda cells: run_in_processes(cells, opener, jobs)
+        return lambda work: run_here(work, opener)
+    return lambda work: run_in_processes(work, opener, jobs)
 
 
 def open_subjects(refs: tuple[str, ...], app_version: str) -> Runner:

@@ -45,8 +45,20 @@ class Cell:
     @property
     def digest(self) -> str:
         """sha256 of everything the result depends on: equal digests have equal results."""
-        parts = (self.sample, self.bundle_id, self.bundle_digest, self.tier, self.candidate.candidate_id, self.limits)
+        parts = (_once(self.sample), self.bundle_id, self.bundle_digest, self.tier, _once(self.candidate), self.limits)
         return sha256(canonical(parts) + PLANNER_VERSION.encode()).hexdigest()
+
+
+_last: dict[type, tuple[object, str]] = {}
+
+
+def _once(value: Sample | Candidate) -> str:
+    """Return the digest of a sample or candidate; cells come in runs of one, and most of their time went into it."""
+    known = _last.get(type(value))
+    if known is None or known[0] is not value:
+        known = value, value.candidate_id if isinstance(value, Candidate) else sha256(canonical(value)).hexdigest()
+        _last[type(value)] = known
+    return known[1]
 
 
 def cells_of(

@@ -2,37 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO, Self
 from xml.sax.saxutils import escape
 from xml.sax.saxutils import quoteattr as quoted
 
-from planner.gate.verdict import reason_id
+from planner.gate.verdict import MOST_REASONS, reason_id
 from planner.values.gate import CellResult, GateResult
 from planner.values.printable import printable
 
+_PIECE = 1 << 20
+
+
+class Junit:
+    """Collects cases in files beside memory: a suite says how many it has before the first of them."""
+
+    def __init__(self) -> None:
+        """Begin with no suite."""
+        self._files = ExitStack()
+        self._suites: dict[str, _Suite] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> Self:
+        """Hold the files."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the files go."""
+        self._files.close()
+
+    def add(self, result: CellResult) -> None:
+        """Take one cell."""
+        # The first ones of a run are all that a verdict lists.
+        if len(self._told) < MOST_REASONS:
+            self._told.update((reason.code, reason_id(result, reason)) for reason in result.reasons)
+        if result.bundle_id not in self._suites:
+            file = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - the stack closes it
+            self._suites[result.bundle_id] = _Suite(self._files.enter_context(file))
+        self._suites[result.bundle_id].add(result)
+
+    def chunks(self, verdict: GateResult) -> Iterator[bytes]:
+        """Give the file; reasons that are about no cell make a suite of their own, so that they fail in CI too."""
+        yield b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="planner gate">\n'
+        for bundle_id, suite in self._suites.items():
+            yield from suite.chunks(bundle_id)
+        yield "\n".join(_release(verdict, self._told)).encode()
+
 
 def junit(results: Iterable[CellResult], verdict: GateResult) -> bytes:
-    """Return the file. Reasons that are about no cell make a suite of their own, so that they fail in CI too."""
-    suites: dict[str, list[CellResult]] = {}
-    told: set[tuple[str, str]] = set()
-    for result in results:
-        told.update((reason.code, reason_id(result, reason)) for reason in result.reasons)
-        suites.setdefault(result.bundle_id, []).append(result)
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites name="planner gate">']
-    for bundle_id, cells in suites.items():
-        failed = sum(cell.verdict == "block" for cell in cells)
-        lines.append(f'<testsuite name={quoteattr(bundle_id)} tests="{len(cells)}" failures="{failed}">')
-        lines += [_case(cell) for cell in cells]
-        lines.append("</testsuite>")
+    """Return the whole file of some cells."""
+    with Junit() as made:
+        for result in results:
+            made.add(result)
+        return b"".join(made.chunks(verdict))
+
+
+class _Suite:
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._tests, self._failures = file, 0, 0
+
+    def add(self, result: CellResult) -> None:
+        self._tests += 1
+        self._failures += result.verdict == "block"
+        self._file.write(f"{_case(result)}\n".encode())
+
+    def chunks(self, bundle_id: str) -> Iterator[bytes]:
+        name = quoteattr(bundle_id)
+        yield f'<testsuite name={name} tests="{self._tests}" failures="{self._failures}">\n'.encode()
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE):
+            yield piece
+        self._file.seek(0, 2)
+        yield b"</testsuite>\n"
+
+
+def _release(verdict: GateResult, told: set[tuple[str, str]]) -> Iterator[str]:
     ours = [reason for reason in verdict.reasons if (reason.code, reason.id) not in told]
-    lines.append(f'<testsuite name="release" tests="{len(ours) + 1}" failures="{len(ours)}">')
-    lines.append(f'<testcase classname="release" name={quoteattr("candidate " + verdict.candidate_id[:16])}/>')
+    yield f'<testsuite name="release" tests="{len(ours) + 1}" failures="{len(ours)}">'
+    yield f'<testcase classname="release" name={quoteattr("candidate " + verdict.candidate_id[:16])}/>'
     for reason in ours:
-        name = f"{reason.code} {reason.id}".strip()
-        lines.append(f'<testcase classname="release" name={quoteattr(name)}><failure message={quoteattr(name)}/>'
-                     "</testcase>")  # fmt: skip
-    lines += ["</testsuite>", f"<!-- {escape(verdict.claim).replace('--', '- -')} -->", "</testsuites>", ""]
-    return "\n".join(lines).encode()
+        name = quoteattr(f"{reason.code} {reason.id}".strip())
+        yield f'<testcase classname="release" name={name}><failure message={name}/></testcase>'
+    yield from ("</testsuite>", f"<!-- {escape(verdict.claim).replace('--', '- -')} -->", "</testsuites>", "")
 
 
 def quoteattr(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.values.account import Account
 from planner.values.gate import CellResult
@@ -47,7 +47,7 @@ class Picture:
         """Take one cell."""
         self.outcomes[result.bundle_id, result.outcome] += 1
         if result.verdict == "block" and len(self.blocked) < MOST_BLOCKED:
-            self.blocked.append(result)
+            self.blocked.append(replace(result, account=None, receipts=()))
         account = result.account
         if account is None or account.input_limit <= 0:
             return

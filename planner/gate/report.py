@@ -95,8 +95,9 @@ def _reasons(result: GateResult, picture: Picture) -> Iterator[str]:
         row = GATE_CODES[reason.code]
         rows.append(_plain(reason.code, reason.id, row.meaning, row.remedy))
     yield from _table([(name, False) for name in ("code", "where", "meaning", "remedy")], rows, "Reasons")
-    if len(result.reasons) > len(rows):
-        yield f"<p>{len(result.reasons) - len(rows):,} more stand in the JSON result.</p>"
+    left = len(result.reasons) - len(rows) + result.unlisted
+    if left:
+        yield f"<p>{left:,} more stand in the results of the cells.</p>"
     yield from _cells(picture.blocked)
 
 

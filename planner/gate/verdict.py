@@ -16,6 +16,9 @@ CLAIM = (
 )
 """Printed with every verdict (R178, R179, R196)."""
 
+MOST_REASONS = 10_000
+"""Reasons a verdict lists; each is a line somebody reads, and a million of them would be held in memory."""
+
 
 def reason_id(result: CellResult, reason: Reason) -> str:
     """Return how the verdict names the place of a cell's reason."""
@@ -37,7 +40,7 @@ class Tally:
         self._tiers: set[str] = set()
         self._ran: set[tuple[str, str]] = set()
         self._codes: dict[Reason, None] = {}
-        self.cells = self.blocked = self.reused = 0
+        self.cells = self.blocked = self.reused = self._unlisted = 0
 
     def add(self, result: CellResult, *, reused: bool = False) -> None:
         """Count one cell."""
@@ -51,7 +54,14 @@ class Tally:
             self.blocked += 1
             # A block that says no cause is still one, and may not leave the verdict without a reason.
             for reason in result.reasons or (Reason("outcome_differs"),):
-                self._codes[Reason(reason.code, reason_id(result, reason))] = None
+                self._block(Reason(reason.code, reason_id(result, reason)))
+
+    def _block(self, reason: Reason) -> None:
+        """List a reason; beyond `MOST_REASONS` distinct ones they are counted, the results hold each of them."""
+        if reason in self._codes or len(self._codes) < MOST_REASONS:
+            self._codes[reason] = None
+        else:
+            self._unlisted += 1
 
     def result(
         self,
@@ -87,6 +97,7 @@ class Tally:
             evidence=evidence,
             claim=CLAIM,
             integration=integration,
+            unlisted=self._unlisted,
         )
 
     def _could_be(self, cell: MatrixCell) -> bool:

@@ -109,6 +109,7 @@ class Coverage:
 class GateResult:
     """The verdict over one candidate (R193, R194). `reused` cells were taken from an earlier run by their digest.
 
+    unlisted     reasons of cells beyond those that are listed; the results hold them.
     integration  the platforms that somebody looked at again, and what they looked at there (R213).
     """
 
@@ -122,4 +123,5 @@ class GateResult:
     evidence: tuple[Evidence, ...]
     claim: str
     integration: tuple[PlatformCheck, ...] = ()
+    unlisted: int = 0
     schema_version: str = "1.0"

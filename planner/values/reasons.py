@@ -121,6 +121,8 @@ def _faults() -> tuple[Code, ...]:
              "Mend the port; if it is this planner, the kit is of another version."),
         Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
              "Mend what the reasons name; a larger limit clears none of them."),
+        Code("worker_lost", "fault", "A process that runs cells of the gate ended again and again.",
+             "Run the sample that is named alone; give each process more memory."),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",

@@ -55,6 +55,7 @@ HOMES = {
     "numpy": ("values/plan.py",),
     "click": ("cli/*.py",),
     "rich": ("cli/draw*.py",),
+    "distributed": ("gate/engine_dask.py",),
     "platformdirs": ("cli/files.py",),
 }
 STANDARD_HOMES = {
