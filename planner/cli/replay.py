@@ -38,7 +38,7 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
 
     Exit 0 where the ids are the same to the last one; exit 2 with one line otherwise.
     """
-    from planner.gate.replay import differences
+    from planner.gate.replay import differences, plan_withholding
 
     receipt = read_recorded(recorded).receipt
     planner = planner_for(bundle or receipt.model_bundle_id)
@@ -47,9 +47,10 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     if asked is None:
         raise usage("name --ledger or --request; see planner replay --help")
     asked = replace(asked, model_bundle_id=planner.bundle_id)
-    found = differences(
-        receipt, asked, planner.plan(asked), planner.encoder(app_version=asked.app_version).bundle.manifest
-    )
+    encoder = planner.encoder(app_version=asked.app_version)
+    revoked = frozenset() if ledger is None else _withheld(ledger, receipt)
+    again = plan_withholding(asked, encoder, revoked) if revoked else planner.plan(asked)
+    found = differences(receipt, asked, again, encoder.bundle.manifest)
     if as_json:
         click.echo(json.dumps({"same": not found, "differences": as_tree(found)}, indent=1))
     elif not found:
@@ -61,8 +62,24 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     return 0
 
 
+def _withheld(name: str, receipt: Receipt) -> frozenset[str]:
+    """Return what the caller withheld from a call, as the audit record beside its receipt says."""
+    from planner.gate.replay import withheld
+    from planner.ledger.parts import EXCLUSIONS
+    from planner.values.reasons import PlannerFault
+
+    with open_ledger(name, read_only=True) as store:
+        try:
+            return withheld(store.part(receipt.conversation_id, EXCLUSIONS, receipt.plan_id))
+        except PlannerFault as fault:
+            if fault.code.partition(":")[0] != "part_missing":
+                raise
+            return frozenset()
+
+
 def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> PlanRequest:
     """Put a recorded request together again: its frame, the turns of its revision, the summaries it used."""
+    from planner.gate.checks_receipt import digest_of
     from planner.ledger.parts import CANONICAL_REQUEST
     from planner.values.reasons import PlannerFault
     from planner.wire.parse import parse_request
@@ -76,5 +93,12 @@ def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> Plan
         turns = store.turns_at(conversation, generation=receipt.generation, revision=receipt.revision)
         named = {(use.id, use.version) for use in receipt.summaries}
         versions = store.summaries(conversation)
-    kept = [one.record for one in versions if one.record is not None and (one.summary_id, one.summary_version) in named]
+        current = store.summaries_at(conversation, receipt.plan_id, receipt.policy_version)
+    if receipt.final_input_digest is None:
+        # A refusal names no summary. Switched off there were none, and its request tells which of the two it was.
+        bare = replace(frame, turns=turns)
+        return bare if digest_of(bare) == receipt.request_digest else replace(bare, summaries=current)
+    # One that an older generation made stood there as this generation's.
+    kept = [replace(one.record, source_generation=receipt.generation) for one in versions
+            if one.record is not None and (one.summary_id, one.summary_version) in named]  # fmt: skip
     return replace(frame, turns=turns, summaries=tuple(sorted(kept, key=lambda one: one.covers_from)))

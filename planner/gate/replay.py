@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from planner.encoding.encoder import Encoder
 from planner.gate.checks import immutable_ids
+from planner.gate.checks_receipt import digest_of
+from planner.pipeline import Job, Stores, run
+from planner.steps.admit import admission_of
+from planner.steps.answer import refused
+from planner.steps.recall import recall
+from planner.steps.seal import Sealing
 from planner.values.account import Account
 from planner.values.bundle import Manifest
+from planner.values.check import check_request
 from planner.values.plan import Plan, Refusal
+from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt
 from planner.values.request import PlanRequest
+from planner.values.strict_json import load_strict
+from planner.values.unsupported import check_supported
 
 LAYERS = {
     "policy": "immutable_policy", "scope": "immutable_policy", "schema": "output_schema", "tool": "tools",
@@ -57,9 +68,15 @@ def differences(receipt: Receipt, request: PlanRequest, again: Plan | Refusal, m
 
 
 def same_input(receipt: Receipt, again: Plan | Refusal) -> bool:
-    """Tell whether a replay is the recorded call: the digest of the final input, or the reason of a refusal."""
+    """Tell whether a replay is the recorded call: the digest of the final input, or a refusal's request and reason.
+
+    The refusal of a request that broke a rule has no digest of it, and nothing shows that it was this one.
+    """
     if receipt.final_input_digest is None:
-        return isinstance(again, Refusal) and again.receipt.request_digest == receipt.request_digest
+        before, after = (
+            (one.request_digest, one.bundle_digest, one.outcome, one.reason) for one in (receipt, again.receipt)
+        )
+        return isinstance(again, Refusal) and receipt.request_digest is not None and before == after
     return again.receipt.final_input_digest == receipt.final_input_digest
 
 
@@ -71,8 +88,36 @@ def _identity(receipt: Receipt, again: Plan | Refusal, manifest: Manifest) -> It
             yield Difference("bundle", manifest.id, "changed")
     if receipt.planner_version != again.receipt.planner_version:
         yield Difference("planner", receipt.planner_version, "changed")
-    if receipt.outcome != again.receipt.outcome:
+    if (receipt.outcome, receipt.reason) != (again.receipt.outcome, again.receipt.reason):
         yield Difference("outcome", again.receipt.reason or again.receipt.outcome, "changed")
+
+
+def plan_withholding(request: PlanRequest, encoder: Encoder, revoked: frozenset[str]) -> Plan | Refusal:
+    """Plan a request as its call was: without what its caller withheld, which stands in no request (X39).
+
+    Raises PlannerFault as planning does.
+    """
+    sealing = Sealing(request, None, None)
+    try:
+        check_request(request)
+        check_supported(request)
+        digest = digest_of(request)
+        request, admission = admission_of(request, request.turns, revoked)
+        sealing = Sealing(request, encoder.bundle.manifest, digest, None, admission)
+        history = recall(request, revoked=admission.revoked)
+    except RefusalSignal as signal:
+        return refused(sealing, signal)
+    return run(Job(request, history, encoder, sealing, Stores()))
+
+
+def withheld(audit: bytes) -> frozenset[str]:
+    """Return the citation ids of an audit record that its caller withheld; none where it is no such record."""
+    try:
+        tree = load_strict(audit)
+        rows = [(row["check"], row["id"]) for row in tree["excluded"]]
+    except (RefusalSignal, KeyError, TypeError):
+        return frozenset()
+    return frozenset(str(name).partition("/")[2] for check, name in rows if check == "caller")
 
 
 def known_ids(request: PlanRequest) -> set[str]:

@@ -8,7 +8,7 @@ from planner.ledger.branches import read_policy
 from planner.ledger.heads import conversation_key
 from planner.ledger.interval import read_interval
 from planner.ledger.legacy import read_unclassified
-from planner.ledger.past import turns_at
+from planner.ledger.past import summaries_at, turns_at
 from planner.ledger.reading import (
     Head,
     TurnVersion,
@@ -24,6 +24,7 @@ from planner.ledger.resolutions import read_resolutions
 from planner.ledger.store import Store
 from planner.ledger.stored import Active
 from planner.values.resolution import FactResolution
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Message, Turn
 from planner.values.view import View
 
@@ -52,6 +53,10 @@ class Reading:
     def turns_at(self, conversation_id: str, *, generation: int, revision: int) -> tuple[Turn, ...]:
         """Return every turn as of a revision under a generation, as a receipt names them (R186)."""
         return turns_at(self._store, conversation_id, generation, revision)
+
+    def summaries_at(self, conversation_id: str, plan_id: str, policy_version: str) -> tuple[SummaryRecord, ...]:
+        """Return the summaries that were current when the receipt of a call was stored (R186)."""
+        return summaries_at(self._store, conversation_id, plan_id, policy_version)
 
     def interval(self, conversation_id: str, first: int, last: int) -> tuple[Turn, ...]:
         """Return every visible turn whose sequence lies between two, both inclusive, whatever its state."""

@@ -7,11 +7,14 @@ from typing import Any
 import apsw
 
 from planner.ledger.chains import first_ordinal
+from planner.ledger.current import Line, current_summaries
 from planner.ledger.heads import conversation_key, read_head
 from planner.ledger.lineage import Segment, lineage
 from planner.ledger.pages import load_turns
 from planner.ledger.store import Store
+from planner.ledger.stored import Active
 from planner.values.reasons import PlannerFault
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 
@@ -34,6 +37,27 @@ def turns_at(store: Store, conversation_id: str, generation: int, revision: int)
         line = lineage(connection, branch, event)
         start = first_ordinal(connection, key, line, head.purged_through)
         return tuple(load_turns(connection, key, line, start, _last_ordinal(connection, key, line)))
+
+
+def summaries_at(store: Store, conversation_id: str, plan_id: str, policy_version: str) -> tuple[SummaryRecord, ...]:
+    """Return the summaries that were current when a call's receipt was stored; none where none is stored here.
+
+    Retention may have taken the words of one since: it is not among them. Raises PlannerFault
+    `conversation_not_found` and those of the storage.
+    """
+    with store.read("read the past") as connection:
+        key = conversation_key(connection, conversation_id)
+        row: Any = connection.execute(
+            "SELECT receipt.event, receipt.generation, generation.branch FROM receipt JOIN generation"
+            " USING (conversation, generation) WHERE conversation = ? AND plan_id = ?",
+            (key, plan_id),
+        ).fetchone()
+        if row is None:
+            return ()
+        event, generation, branch = map(int, row)
+        purged = read_head(connection, key).purged_through
+        line = Line(key, lineage(connection, branch, event), generation, purged)
+        return current_summaries(connection, line, Active(policy_version)).summaries
 
 
 def _one(connection: apsw.Connection, sql: str, bindings: tuple[int, ...]) -> int | None:
