@@ -150,7 +150,7 @@ def test_R188_no_failure_of_a_save_shows_a_word_of_the_summary(
                 deliver(ledger, record)
             ledger._store.fail = lambda _: None
             shown = "".join(traceback.format_exception(caught.value))
-            assert CANARY not in shown + repr(ledger.summaries(CHAT, ACTIVE)) + repr(plan)
+            assert CANARY not in shown + repr(record) + repr(ledger.summaries(CHAT, ACTIVE)) + repr(plan)
             assert CANARY not in repr(deliver(ledger, record))
         tables = dump(tmp_path / f"ledger{number}")
         allowed = {name: repr(rows) for name, rows in tables.items() if CANARY in repr(rows)}

@@ -42,7 +42,13 @@ MUTANTS = (
         "R172@test_identity",
     ),
     Mutant("runtimes/llama_cpp.py", '"prompt": list(ids),', '"prompt": list(ids)[1:],', "R43@test_identity R43@cli"),
-    Mutant("encoding/runs.py", "key = (text, lengths)", "key = (text[:4], lengths)", "R43@parity/test_parity R43@gguf"),
+    Mutant("encoding/runs.py", "key = (text, lengths)", "key = (text[:4], lengths)", "R43@parity/test_parity"),
+    Mutant(
+        "encoding/runs.py",
+        '        ids = array("i", listed)\n',
+        '        ids = array("i", dict.fromkeys(listed))\n',
+        "R43@gguf",
+    ),
     Mutant("values/runtime_rows.py", "        kept_back_tokens=1,\n", "", "R173"),
     Mutant("values/runtime.py", "self.profile.window_multiple if self.reviewed else 1", "256", "R173"),
     Mutant(
@@ -127,5 +133,10 @@ MUTANTS = (
         '        name = "default"\n',
         f"{_FORMATS}_refused",
     ),
-    Mutant("bundles/gguf_pre.py", "Splitting((_QWEN2,))", "Splitting((_GPT2,))", f"{_FORMATS}_gguf"),
+    Mutant(
+        "bundles/gguf_pre.py",
+        '        Splitting((_GPT2,)),\n        ("gpt-2",',
+        '        Splitting((_LLAMA3,)),\n        ("gpt-2",',
+        f"{_FORMATS}_gguf",
+    ),
 )

@@ -218,4 +218,13 @@ MUTANTS = (
         "            yield _indented(words[:10])\n",
         "R91@test_small_talk",
     ),
+    Mutant(
+        _PRINT,
+        "hashlib.sha256(self._value + turn_digest(shown)).digest()",
+        "hashlib.sha256(self._value + str(id(turn)).encode()).digest()",
+        "R81@ledger/test_summaries",
+    ),
+    Mutant(
+        "compaction/cost.py", 'if reuse == "any_revision" and revision', "if False and revision", "R120@test_advise"
+    ),
 )

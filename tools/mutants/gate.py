@@ -211,4 +211,6 @@ MUTANTS = (
         "candidate_id=cell.candidate.candidate_id,",
         "R218",
     ),
+    Mutant("cli/bench.py", 'split("--bundles", bundles) or [DEFAULT_BUNDLE]', "[DEFAULT_BUNDLE]", "R217"),
+    Mutant("cli/bench_chat.py", "random.Random(seed)", "random.Random()", "R217"),
 )

@@ -238,4 +238,31 @@ MUTANTS = (
         "    prompt: str | None = None\n",
         "R187",
     ),
+    Mutant(
+        "compactor/context.py",
+        "        if not on:\n",
+        "        if not (on or self.switches.store):\n",
+        "R212@cli",
+    ),
+    Mutant(
+        "ledger/store.py",
+        '                self.fail("in_rollback")\n                connection.execute("ROLLBACK")\n',
+        '                self.fail("in_rollback")\n                connection.execute("COMMIT")\n',
+        "R121@test_save_failpoints",
+    ),
+    Mutant(
+        "ledger/marks.py",
+        '        scope.touch(carrier, event, "constraint", constraint_id)\n',
+        "        pass\n",
+        "R153@ledger/test_summaries",
+    ),
+    Mutant(
+        "ledger/summaries.py",
+        "    put_sources(scope, event, sources if isinstance(sources, tuple) else ())\n",
+        "    put_sources(scope, event, sources if isinstance(sources, tuple) else ())\n"
+        "    connection = scope.tx.connection\n"
+        '    named = "UPDATE summary_source SET message_id = ? WHERE summary = ?"\n'
+        "    connection.execute(named, (stored.summary_text, event))\n",
+        "R3@ledger/test_summaries",
+    ),
 )

@@ -3,6 +3,7 @@
     python tools/mutants/run.py                  every mutant
     python tools/mutants/run.py R159 R62         those that must be seen by a test of these requirements
     python tools/mutants/run.py steps/admit.py   those of one file
+    python tools/mutants/run.py --unseen         no run: name the tests that no mutant must make fail
 
 The tree is copied to a temporary folder and changed there. Exit status 1 where a mutant lives.
 """
@@ -58,6 +59,12 @@ def _say(line: str) -> None:
 def main(wanted: Sequence[str]) -> int:
     """Run the mutants asked for; print one line each."""
     named = named_tests()
+    if list(wanted) == ["--unseen"]:
+        seen = {test for one in MUTANTS for test in one.tests(named)}
+        left = [test for tests in named.values() for test in tests if test not in seen]
+        for path, name in left:
+            _say(f"{path}::{name}")
+        return 1 if left else 0
     chosen = [
         one
         for one in MUTANTS
