@@ -23,7 +23,7 @@ from planner.bundles.fields import (
     read_list,
     read_text,
 )
-from planner.bundles.files import MAX_TEMPLATE_BYTES, MIB, FolderFiles
+from planner.bundles.files import MAX_TEMPLATE_BYTES, MIB, FolderFiles, holds_half
 from planner.values.activation import AuditRow, TemplateState, TemplateVersion
 from planner.values.bundle import ControlToken
 from planner.values.field_rules import VERSION_PATTERN
@@ -63,6 +63,8 @@ def parse_state(data: bytes) -> TemplateState:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=no_twins, parse_constant=no_constant)
     except (ValueError, RecursionError):
         raise invalid("$", "is no JSON, or has a key twice") from None
+    if holds_half(data, value):
+        raise invalid("$", "holds half of a character")
     top = Fields(value, "$")
     if top.take("schemaVersion", read_text) != SCHEMA_VERSION:
         raise invalid("$.schemaVersion", f"must be {SCHEMA_VERSION}")

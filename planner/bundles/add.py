@@ -23,7 +23,7 @@ from planner.bundles.open import admitted, opener_of, shipped_ids
 from planner.bundles.provenance import Provenance
 from planner.bundles.runtime_json import runtime_named
 from planner.bundles.stage import Taken, overlay, put_template, read_template, stage, unread
-from planner.bundles.user_folder import ID, Placed, Staged, place, staging
+from planner.bundles.user_folder import DEVICE, ID, Placed, Staged, place, staging
 from planner.values.bundle import Adapter, Manifest
 from planner.values.reasons import PlannerFault, RefusalSignal
 
@@ -124,6 +124,8 @@ def _id(wanted: Wanted) -> str:
         bundle_id = id_of(_name(wanted.model)).replace(":", "-").lstrip("._-")
     if not ID.fullmatch(bundle_id):
         raise RefusalSignal("invalid-input", "--id takes letters, digits, dots, dashes and underscores")
+    if DEVICE.fullmatch(bundle_id):
+        raise RefusalSignal("invalid-input", "--id is a name that not every system takes for a folder")
     if bundle_id.lower() in {name.lower() for name in shipped_ids()}:
         raise PlannerFault("bundle_exists", "a shipped bundle has this id; choose another with --id")
     return bundle_id

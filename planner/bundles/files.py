@@ -28,6 +28,7 @@ MAX_FOLDER_ENTRIES = 65_536
 MAX_JSON_DEPTH = 32
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LFS_HEAD = b"version https://git-lfs.github.com/spec/"
 _SAFE_FLAGS = (
@@ -217,7 +218,23 @@ def parse_json(data: bytes, name: str) -> Any:
         raise PlannerFault("bundle_unsafe", f"{name} is not valid JSON") from None
     if depth_of(value) > MAX_JSON_DEPTH:
         raise PlannerFault("bundle_unsafe", f"{name} is nested deeper than {MAX_JSON_DEPTH} levels")
+    if holds_half(data, value):
+        raise PlannerFault("bundle_unsafe", f"{name} holds half of a character")
     return value
+
+
+def holds_half(data: bytes, value: Any) -> bool:
+    """Tell whether a JSON value read from these bytes has a lone surrogate, which no tokenizer takes.
+
+    >>> [holds_half(text, json.loads(text)) for text in (b'"\\\\ud83d"', b'"\\\\ud83d\\\\ude00"')]
+    [True, False]
+    """
+    if _HALF.search(data):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return True
+    return False
 
 
 def parse_object(data: bytes, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from planner.bundles.fields import (
     read_positive,
     read_text,
 )
-from planner.bundles.files import MAX_TOKENIZER_BYTES, check_name
+from planner.bundles.files import MAX_TOKENIZER_BYTES, check_name, holds_half
 from planner.bundles.geometry import geometry_from_json, geometry_to_json
 from planner.bundles.part_costs import check_part_costs, part_cost_from_json, part_cost_to_json
 from planner.bundles.provenance import (
@@ -86,13 +86,7 @@ class ManifestFile:
 
 def parse_manifest(data: bytes) -> ManifestFile:
     """Parse bundle.json. Raises manifest_invalid with the JSON path of what is wrong, never its value."""
-    if len(data) > MAX_MANIFEST_BYTES:
-        raise invalid("$", "is too large")
-    try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=no_twins, parse_constant=no_constant)
-    except (ValueError, RecursionError):
-        raise invalid("$", "is no JSON, or has a key twice") from None
-    top = Fields(value, "$")
+    top = Fields(_value(data), "$")
     if top.take("schemaVersion", read_text) != SCHEMA_VERSION:
         raise invalid("$.schemaVersion", f"must be {SCHEMA_VERSION}")
     origin = top.take("origin", _origin, None)
@@ -144,6 +138,18 @@ def parse_manifest(data: bytes) -> ManifestFile:
         None if template is None else template[0],
         combined(provenance, None if adapter is None else adapter[1]),
     )
+
+
+def _value(data: bytes) -> Any:
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise invalid("$", "is too large")
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=no_twins, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        raise invalid("$", "is no JSON, or has a key twice") from None
+    if holds_half(data, value):
+        raise invalid("$", "holds half of a character")
+    return value
 
 
 def dump_manifest(parsed: ManifestFile) -> bytes:

@@ -19,6 +19,8 @@ from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest
 from planner.values.reasons import PlannerFault
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*\.")
+"""Names that Windows gives to devices or shortens: no folder of a bundle has one, on whatever system."""
 Placed = Literal["new", "same", "replaced"]
 _PREFIX, _OLD = ".adding-", "-old"
 

@@ -174,6 +174,27 @@ def test_a_damaged_copy_is_not_said_to_be_there(add: Add, own: Path, model: Path
         add(model, id="mine")
 
 
+@pytest.mark.parametrize("name", ["pad_token", "chat_template"])
+def test_half_a_character_in_a_configuration_is_refused(add: Add, own: Path, model: Path, name: str) -> None:
+    """JSON can spell a lone surrogate; neither a tokenizer nor a file can hold one."""
+    path = model / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {name: "\ud800"}), encoding="utf-8")
+    with pytest.raises(PlannerFault, match=r"bundle_unsafe: .* holds half of"):
+        add(model)
+    assert left_over(own) == []
+
+
+def test_half_a_character_in_a_manifest_is_refused(add: Add, own: Path, model: Path) -> None:
+    """In one of the texts that a person may write there."""
+    add(model, id="mine")
+    path = own / "mine" / "bundle.json"
+    tree = json.loads(path.read_text("utf-8"))
+    tree["controlTokens"][0]["text"] = "\udc00"
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    with pytest.raises(PlannerFault, match=r"manifest_invalid: .*half of"):
+        _ = open_bundle("mine", user_folder=own).engine
+
+
 def test_a_folder_of_a_hub_cache_is_named_by_its_model(add: Add, tmp_path: Path) -> None:
     """Its own name is a commit."""
     folder = plain_copy(tmp_path / "models--owner--Some-Model" / "snapshots" / ("1" * 40))
@@ -191,12 +212,17 @@ def test_a_shipped_id_cannot_be_taken(add: Add, own: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "detail"),
-    [({"id": "../x"}, "--id"), ({"id": ""}, "--id"), ({"context": 1 << 30}, "--context")],
+    [
+        ({"id": "../x"}, "--id"),
+        ({"id": ""}, "--id"),
+        ({"context": 1 << 30}, "--context"),
+        *(({"id": name}, "--id") for name in ("con", "NUL", "aux.v1", "Com1", "lpt9.gguf", "mine.")),
+    ],
 )
 def test_options_that_cannot_be_are_refused(
     add: Add, own: Path, gguf: Path, fields: dict[str, object], detail: str
 ) -> None:
-    """An id is a plain name; a context is at most what the files state (X4, R46)."""
+    """An id is a plain name that every system takes; a context is at most what the files state (X4, R46)."""
     with pytest.raises(RefusalSignal, match=detail):
         add(gguf, **fields)
     assert left_over(own) == []
