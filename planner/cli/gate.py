@@ -8,6 +8,7 @@ from planner.cli.lazy import LazyGroup
 
 EPILOG = """\b
 Examples:
+  planner gate init release --app-version 1.0 --bundles reference
   planner gate run --candidate candidate.json --samples samples --bundles qwen3-0.6b,reference
   planner gate run --candidate candidate.json --samples samples --bundles reference --jobs 4 --json
   planner gate export-vectors kit --samples samples --bundles reference
@@ -17,6 +18,8 @@ A pass says that structure and budget are right. It proves no model's obedience 
 
 COMMANDS = {
     "run": "Run every sample on every bundle and tier, and pass or block the candidate.",
+    "init": "Write a candidate and one small sample of each family, to be replaced by those of an app.",
+    "candidate": "Print what a release consists of: versions, and digests of bundles, tools and policy.",
     "export-vectors": "Write requests, expected answers, ids and digests, with which a port proves itself.",
     "check-vectors": "Compare a planner with the vectors of a kit: this one, or the answers a port has written.",
     "export-budget": "Measure what every plan pays, what room is left, and how large any text can be.",

@@ -34,6 +34,7 @@ RANKS = {
     "planner": 7,
     "__init__": 7,
     "cli": 8,
+    "pytest_plugin": 8,
 }
 """Every part of the package by rank; a part imports lower ranks and itself (style.md §3)."""
 
@@ -55,6 +56,7 @@ HOMES = {
     "numpy": ("values/plan.py",),
     "click": ("cli/*.py",),
     "rich": ("cli/draw*.py",),
+    "pytest": ("pytest_plugin.py",),
     "distributed": ("gate/engine_dask.py",),
     "platformdirs": ("cli/files.py",),
 }
