@@ -20,6 +20,8 @@ COMMANDS = {
     "run": "Run every sample on every bundle and tier, and pass or block the candidate.",
     "init": "Write a candidate and one small sample of each family, to be replaced by those of an app.",
     "candidate": "Print what a release consists of: versions, and digests of bundles, tools and policy.",
+    "sign": "State a verdict and the digests of its files in one file, signed with a key of one's own.",
+    "check-signature": "Check that a key signed this result and every file that goes with it, without a network.",
     "export-vectors": "Write requests, expected answers, ids and digests, with which a port proves itself.",
     "check-vectors": "Compare a planner with the vectors of a kit: this one, or the answers a port has written.",
     "export-budget": "Measure what every plan pays, what room is left, and how large any text can be.",

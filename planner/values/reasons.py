@@ -7,6 +7,7 @@ sources are kept to the letter (R182, X49).
 from __future__ import annotations
 
 from planner.values.code import Code
+from planner.values.gate_faults import gate_faults
 from planner.values.runtime_codes import runtime_faults, runtime_flags, runtime_refusals
 
 
@@ -117,12 +118,7 @@ def _faults() -> tuple[Code, ...]:
              "Write the plan file again; if it was not edited, check bundle, ledger and window."),
         Code("replay_differs", "fault", "A recorded call cannot be rebuilt; the part that differs or is gone is named.",
              "Name the bundle, ledger or request of that call; what retention took is gone for good."),
-        Code("vectors_differ", "fault", "A planner's answers are not those of the kit's vectors; each path is listed.",
-             "Mend the port; if it is this planner, the kit is of another version."),
-        Code("release_blocked", "fault", "The release gate blocks the candidate; every reason is listed.",
-             "Mend what the reasons name; a larger limit clears none of them."),
-        Code("worker_lost", "fault", "A process that runs cells of the gate ended again and again.",
-             "Run the sample that is named alone; give each process more memory."),
+        *gate_faults(),
         Code("policy_rejected", "fault", "The policy breaks a rule of publication; each finding is one line.",
              "Correct what the findings name, or raise a cap by name."),
         Code("environment", "fault", "Something this command needs is missing on this machine.",

@@ -57,6 +57,7 @@ HOMES = {
     "click": ("cli/*.py",),
     "rich": ("cli/draw*.py",),
     "pytest": ("pytest_plugin.py",),
+    "cryptography": ("gate/signature.py",),
     "distributed": ("gate/engine_dask.py",),
     "platformdirs": ("cli/files.py",),
 }
