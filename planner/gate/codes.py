@@ -77,7 +77,8 @@ _CELL = (
     GateCode("sample_too_large", "cell", "A sample at the limit does not fit whole into the bundle's context.",
              "Shorten the sample."),
     GateCode("bundle_unusable", "cell", "The bundle cannot be opened or used.", "See planner bundle check."),
-    GateCode("count_not_exact", "cell", "A count is an upper bound.", "Use a runtime that takes ids."),
+    GateCode("count_not_exact", "cell", "A count is an upper bound, or one that only a runtime made.",
+             "Use a runtime that takes ids."),
 )  # fmt: skip
 _RECEIPTS = (
     GateCode("receipt_of_other_bundle", "receipts", "A receipt of another bundle cannot sign for this one.",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planner.gate.checks_receipt import plan_id_of
+from planner.gate.checks_receipt import is_counted, plan_id_of
 from planner.gate.reading import found_bytes
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.digest import canonical, digest
@@ -76,7 +76,7 @@ def _check(observation: Observation, receipt: Receipt, candidate: Candidate, nam
         yield Reason("receipt_of_other_candidate", name)
     if receipt.bundle_digest not in candidate.bundle_digests:
         yield Reason("receipt_of_other_bundle", name)
-    if receipt.count_source == "upper_bound":
+    if not is_counted(receipt):
         yield Reason("count_not_exact", name)
     if plan_id_of(receipt) != receipt.plan_id:
         # Whoever writes another digest into an old receipt does not have the id that a plan for it has.

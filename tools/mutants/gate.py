@@ -188,7 +188,7 @@ MUTANTS = (
         'uncovered = () if any(one.status == "measured" for one in stated) else tuple(stated)',
         "R209",
     ),
-    Mutant(_RECEIPTS, 'if receipt.count_source == "upper_bound":', "if False:", "R210"),
+    Mutant(_RECEIPTS, "if not is_counted(receipt):", "if False:", "R210"),
     Mutant(_RECEIPTS, 'elif observation.evidence != "executed":', "elif False:", "R210"),
     Mutant(_RECEIPTS, 'else replace(one, status="uncovered")', "else one", "R211"),
     Mutant("values/candidate.py", 'detail: str = "not evidenced"', 'detail: str = "passed"', "R211"),
