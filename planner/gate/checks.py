@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.gate.checks_receipt import check_receipt
-from planner.gate.checks_state import check_constraints, check_summaries
+from planner.gate.checks_state import check_citations, check_constraints, check_summaries
 from planner.gate.plan_file import judge_bytes
 from planner.steps.window import resolve_window
 from planner.values.bundle import Bundle, Manifest
@@ -36,6 +36,7 @@ def check_answer(
         *_immutables(request, answer),
         *check_constraints(request, answer, expect),
         *check_summaries(request, answer),
+        *check_citations(request, answer),
         *_budget(request, answer, bundle.manifest),
         *_parity(answer, bundle),
         *_structure(answer),

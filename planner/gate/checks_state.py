@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from planner.steps.admit import admission_of
+from planner.values.admission import citations_of
 from planner.values.check_summary import SummaryFrame, summary_problem
 from planner.values.compaction import Staleness
 from planner.values.constraint import Constraint
@@ -56,6 +57,17 @@ def carried_by_item(request: PlanRequest, live: Mapping[str, Constraint]) -> dic
     for record in request.summaries:
         able[f"summary/{record.id}"] = live.keys() & set(record.required_constraint_ids)
     return able
+
+
+def check_citations(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
+    """Give passages that claims and dates do not admit, and turns that cite what may not be used any more (R159)."""
+    admitted, admission = admission_of(request, request.turns)
+    refused = {f"passage/{one.citation_id}" for one in request.passages}
+    refused -= {f"passage/{one.citation_id}" for one in admitted.passages}
+    refused |= {f"turn/{turn.id}" for turn in request.turns if admission.revoked.intersection(citations_of(turn))}
+    for key in plan.kept:
+        if key in refused:
+            yield Reason("citation_not_permitted", key)
 
 
 def check_summaries(request: PlanRequest, plan: Plan) -> Iterator[Reason]:

@@ -44,6 +44,8 @@ _CELL = (
              "Read the sample's receipt."),
     GateCode("unwanted_present", "cell", "Something that the sample forbids is in the prompt.",
              "Read the sample's receipt; for a passage check claims and dates."),
+    GateCode("citation_not_permitted", "cell", "A passage without its right, or a turn that cites one, is in a prompt.",
+             "Never release: find out who admits it."),
     GateCode("summary_fate_differs", "cell", "A summary was used that may not be, or the reverse.",
              "Read the cause in the receipt."),
     GateCode("reduction_differs", "cell", "History was cut where it need not be, or the reverse.",

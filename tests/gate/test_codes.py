@@ -16,6 +16,7 @@ from planner.gate.checks import check_answer
 from planner.gate.codes import GATE_CODES
 from planner.gate.verdict import Tally
 from planner.values.gate import Expectation, Reason
+from planner.values.passage import Citation, Claims, Passage, Source
 from planner.values.plan import Plan
 from planner.values.policy_file import Caps
 from planner.values.receipt import SummaryUse
@@ -105,6 +106,26 @@ def test_each_code_of_an_answer_is_raised_by_its_mutant(code: str) -> None:
     assert {reason.code for reason in found} <= GATE_CODES.keys()
 
 
+def test_a_passage_or_turn_whose_source_may_not_be_used_is_named() -> None:
+    """Whether the sample thought of it or not: permission comes before value (R159, X39)."""
+    first, *rest = turns(3)
+    citing = replace(first, messages=(first.messages[0], replace(first.messages[1], citation_ids=("file",))))
+    claims = Claims("acme", ("norms",), ("press",))
+    passage = Passage("p1", "Lift 4 is out of order.", tenant="acme", dataset="norms", source=Source("press"))
+    request = asked(
+        turns=(citing, *rest), claims=claims, passages=(passage,), candidate_id=candidate().candidate_id,
+        citations=(Citation("file", "acme", "norms", Source("press")),), app_version="1.0",
+    )  # fmt: skip
+    plan = planner().plan(request)
+    assert isinstance(plan, Plan)
+    assert {"turn/t1", "passage/p1"} <= set(plan.kept)
+    bundle, made = subject().bundle, candidate()
+    assert [] == check_answer(request, plan, Expectation(), bundle, made)
+    narrow = replace(request, claims=replace(claims, sources=("wiki",)))
+    found = check_answer(narrow, plan, Expectation(), bundle, made)
+    assert {"turn/t1", "passage/p1"} == {one.id for one in found if one.code == "citation_not_permitted"}
+
+
 def test_a_run_of_nothing_and_a_sample_that_never_fits_block() -> None:
     """An empty folder of samples is no pass, and a boundary that cannot be set is no boundary."""
     made = candidate()
@@ -141,7 +162,8 @@ ELSEWHERE = {
         "receipt_unreadable", "runtime_not_verified",
     },
     "test_gate_run": {"bundle_missing"}, "test_budget": {"growth_over_cap"}, "test_forged": {"bundle_unusable"},
-    "here": {"constraint_withdrawn", "sample_too_large", "nothing_run", "stale_summary_used"},
+    "here": {"constraint_withdrawn", "sample_too_large", "nothing_run", "stale_summary_used",
+             "citation_not_permitted"},
 }  # fmt: skip
 
 
