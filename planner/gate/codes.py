@@ -1,4 +1,4 @@
-"""Why a release is blocked: one table of code, meaning and remedy; docs/gate.md is generated from it."""
+"""Why a release is blocked: one table of code, meaning and remedy; docs/gate.md repeats it."""
 
 from __future__ import annotations
 

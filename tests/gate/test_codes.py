@@ -167,6 +167,14 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
+def test_the_page_repeats_the_table() -> None:
+    """Row by row and in its order; what it lacks is printed."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    rows = [f"| `{row.name}` | {row.where} | {row.meaning} | {row.remedy} |" for row in GATE_CODES.values()]
+    there = [line for line in page.splitlines() if line.startswith("| `") and line.count(" | ") == 3]
+    assert rows == there, "\n".join(rows)
+
+
 def test_no_code_is_without_a_test_that_raises_it() -> None:
     """A new row of the table comes with what raises it."""
     assert GATE_CODES.keys() == OF_AN_ANSWER.keys() | set().union(*ELSEWHERE.values())
