@@ -43,10 +43,16 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_R186_replay_rebuilds_same_structure(recorded: Path) -> None:
-    """The ids of the call come back although the conversation was appended to, edited, withdrawn from and resent."""
-    done = command("replay", recorded / "receipt.json", "--ledger", recorded / "chat.db")
+    """The ids of the call come back although the chat was appended to, edited, withdrawn from, resent and branched."""
     receipt = json.loads((recorded / "receipt.json").read_bytes())
-    assert (0, f"replayed: {receipt['finalInputDigest']}\n") == (done.code, done.text), done.err
+    wanted = (0, f"replayed: {receipt['finalInputDigest']}\n")
+    done = command("replay", recorded / "receipt.json", "--ledger", recorded / "chat.db")
+    assert wanted == (done.code, done.text), done.err
+    with Ledger.open(recorded / "chat.db") as ledger:
+        ledger.branch("c1", "b", at_turn_id="t3")
+        ledger.switch("c1", "b")  # turns of the call are not on the page any more
+    done = command("replay", recorded / "receipt.json", "--ledger", recorded / "chat.db")
+    assert wanted == (done.code, done.text), done.err
 
 
 def test_gate_receipt_rebuilds_input(recorded: Path) -> None:
