@@ -186,6 +186,16 @@ def test_R39_limits_must_be_valid_when_planning(limits: dict[str, object]) -> No
     assert refused.detail.startswith("$.")
 
 
+def test_R39_a_context_that_the_reserve_fills_is_no_limit() -> None:
+    """Where the bundle states the limit, the reserve must be below it as it must be below the request's own."""
+    watched = Planner(ToyBundle(context_tokens=300))
+    request = replace(full_request(), max_input_tokens=None, safety_margin_tokens=0)
+    for reserved, reason in ((300, "invalid-input"), (299, "context_policy_overflow")):
+        refused = watched.plan(replace(request, reserved_output_tokens=reserved))
+        assert isinstance(refused, Refusal)
+        assert reason == refused.outcome
+
+
 def test_R40_tool_cost_follows_allowlist() -> None:
     """No tools cost 0; each tool costs what it is; a list larger than the history is planned or refused."""
     request = replace(full_request(), tools=())

@@ -139,4 +139,22 @@ MUTANTS = (
         '        Splitting((_LLAMA3,)),\n        ("gpt-2",',
         f"{_FORMATS}_gguf",
     ),
+    Mutant(
+        _DIGEST,
+        '"runtime": None if manifest.runtime is None else manifest.runtime.identity(),',
+        '"runtime": None if manifest.runtime is None else manifest.runtime.name,',
+        "R172@test_identity",
+    ),
+    Mutant(
+        "steps/certify.py",
+        "        return vector.planned_tokens == vector.counted_tokens\n    return 0",
+        "        return vector.planned_tokens >= vector.counted_tokens\n    return 0",
+        "R41@test_certify",
+    ),
+    Mutant(
+        "activation.py",
+        "cost_of(before(within(sample.before, app_version, limit))),",
+        "cost_of(before(within(sample.after, app_version, limit))),",
+        "R175",
+    ),
 )

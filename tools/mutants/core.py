@@ -193,4 +193,27 @@ MUTANTS = (
     ),
     Mutant(_LAYER, "summaries=history.summaries,", "summaries=(),", "R216_structured_request_parts_are"),
     Mutant("../pyproject.toml", '    "sentencepiece>=0.2",\n', "", "R219"),
+    Mutant(_WINDOW, "    if total <= reserved:\n", "    if total < reserved:\n", "R39_a_context"),
+    Mutant(
+        _SEAL,
+        "receipt = replace(base_receipt(sealing, outcome_of(reason), reason), account=account)",
+        "receipt = replace(base_receipt(sealing, reason, reason), account=account)",
+        "R185_every",
+    ),
+    Mutant(_RUNG, '    "required_request": "immutable",\n', '    "required_request": "evictable",\n', "R19 R20"),
+    Mutant(
+        "steps/overflow.py",
+        "    droppable = smallest_drop(measurer, last, room)\n",
+        "    droppable = ()\n",
+        "R29_immutable",
+    ),
+    Mutant(_ACCOUNT, '"request": "request_tokens",', '"request": "history_tokens",', "R33"),
+    Mutant(
+        _ACCOUNT,
+        "reserved_output_tokens=window.reserved,",
+        "reserved_output_tokens=request.reserved_output_tokens or 0,",
+        "R34",
+    ),
+    Mutant("encoding/runs.py", "neutralised = self._guards.count(text)", "neutralised = 0", "R45_control"),
+    Mutant(_SEAL, "generation=request.generation,", "generation=1,", "R185_receipt"),
 )
