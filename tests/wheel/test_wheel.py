@@ -37,6 +37,13 @@ def test_shipped_bundles_and_notices_travel_inside_the_wheel(wheel: Path) -> Non
     for bundle in ("reference/tokenizer.json", "qwen3-0.6b/bundle.json", "mistral-nemo/chat_template.jinja"):
         assert f"planner/_model_bundles/{bundle}" in names
     assert "planner/py.typed" in names
+    own = {path.relative_to(ROOT).as_posix() for path in (ROOT / "planner").rglob("*") if path.is_file()}
+    assert {
+        "planner/bundles/typical.json",
+        "planner/bundles/conversations.json",
+        "planner/runtimes/npm_render.mjs",
+    } <= own
+    assert {name for name in own if "__pycache__" not in name} <= set(names), "every file that the package reads"
     assert any(name.endswith("licenses/THIRD_PARTY_NOTICES.md") for name in names)
     assert not any(name.startswith(("tests/", "fixtures/", "benchmarks/")) for name in names)
 
