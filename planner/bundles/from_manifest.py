@@ -13,7 +13,7 @@ from planner.bundles.files import MAX_CONFIG_BYTES, MAX_TEMPLATE_BYTES, MAX_TOKE
 from planner.bundles.gguf import load_gguf
 from planner.bundles.hf_config import CONFIG, PROCESSOR_TEMPLATE, FolderConfig, read_config
 from planner.bundles.hf_folder import check_named_tokens
-from planner.bundles.litertlm import load_litertlm
+from planner.bundles.litertlm import load_litertlm, read_sections
 from planner.bundles.loaded import Loaded, check_floor
 from planner.bundles.manifest import ManifestFile, Origin
 from planner.bundles.registry import Source, row_of
@@ -31,6 +31,19 @@ def located(folder: Path, parsed: ManifestFile) -> list[tuple[FileEntry, FolderF
         root = distribution_root(parsed.origin)
         places.append((inside, FolderFiles(root, inside, follow_links=True)))
     return [(entry, files) for table, files in places for entry in table.values()]
+
+
+def compare_file(files: FolderFiles, name: str) -> None:
+    """Compare a file with its entry as its format is read: a whole model's is over the parts that are read of it.
+
+    Raises bundle_mismatch, bundle_incomplete, and what reading raises.
+    """
+    if name.lower().endswith(".litertlm"):
+        read_sections(files, name)
+    elif name.lower().endswith(".gguf"):
+        files.read_head(name, lambda handle, _: handle.read())
+    else:
+        files.read(name, MAX_TOKENIZER_BYTES)
 
 
 class _ManifestFiles(FolderFiles):

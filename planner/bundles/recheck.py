@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from planner.bundles.adapter import check_adapter
-from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
-from planner.bundles.from_manifest import located
-from planner.bundles.litertlm import read_sections
+from planner.bundles.files import FolderFiles
+from planner.bundles.from_manifest import compare_file, located
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
 from planner.bundles.open import manifest_folder
 from planner.bundles.provenance import Provenance
@@ -51,7 +50,7 @@ def verify_files(ref: str, user_folder: Path) -> None:
     folder = manifest_folder(ref, user_folder)
     if folder is not None:
         for entry, files in located(folder, _read_manifest(folder)):
-            _compare(files, entry.path)
+            compare_file(files, entry.path)
 
 
 def _parsed(ref: str, user_folder: Path) -> ManifestFile | None:
@@ -92,14 +91,4 @@ def _files(path: Path, parsed: ManifestFile) -> None:
     entries = {entry.path: entry for entry in parsed.manifest.files if entry.path not in overlaid}
     files = FolderFiles(path if path.is_dir() else path.parent, entries)
     for name in entries:
-        _compare(files, name)
-
-
-def _compare(files: FolderFiles, name: str) -> None:
-    """Read a file as its format is read: the entry of a whole model is over the parts that are read of it."""
-    if name.lower().endswith(".litertlm"):
-        read_sections(files, name)
-    elif name.lower().endswith(".gguf"):
-        files.read_head(name, lambda handle, _: handle.read())
-    else:
-        files.read(name, MAX_TOKENIZER_BYTES)
+        compare_file(files, name)

@@ -14,7 +14,8 @@ from typing import Literal
 
 from planner.bundles.activated import STATE_FILE, TEMPLATE_FOLDER
 from planner.bundles.digest import sha256_hex
-from planner.bundles.files import MAX_TOKENIZER_BYTES, FolderFiles
+from planner.bundles.files import FolderFiles
+from planner.bundles.from_manifest import compare_file
 from planner.bundles.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, ManifestFile, parse_manifest
 from planner.values.reasons import PlannerFault
 
@@ -110,7 +111,7 @@ def _check_same(target: Path, made: ManifestFile) -> None:
         raise PlannerFault("bundle_exists", "another bundle of the user's has this id")
     files = FolderFiles(target, {entry.path: entry for entry in there.manifest.files})
     for entry in there.manifest.files:
-        files.read(entry.path, MAX_TOKENIZER_BYTES)
+        compare_file(files, entry.path)
 
 
 def _manifest_in(folder: Path) -> ManifestFile | None:

@@ -79,6 +79,20 @@ def test_a_litertlm_file_is_copied_without_its_weights(add: Add, own: Path, tmp_
     assert ["passed"] == [row.result for row in recheck("model", own)]
 
 
+def test_a_file_that_holds_everything_is_there_already_the_second_time(
+    add: Add, own: Path, gguf: Path, tmp_path: Path
+) -> None:
+    """Its entry is over what is read of it, and so is the comparison; a damaged copy is none."""
+    path = tmp_path / "model.litertlm"
+    path.write_bytes(with_tokenizer_json(metadata(template=TEMPLATE)))
+    for model in (path, gguf):
+        assert ["new", "same"] == [add(model, id=model.stem).placed for _ in range(2)]
+        copy = own / model.stem / model.name
+        copy.write_bytes(copy.read_bytes().replace(b"user", b"usar"))
+        with pytest.raises(PlannerFault, match="bundle_mismatch"):
+            add(model, id=model.stem)
+
+
 def test_a_folder_with_one_gguf_file_is_added_by_it(add: Add, gguf: Path, tmp_path: Path) -> None:
     """What stands beside it is named by its kind."""
     folder = tmp_path / "folder"
