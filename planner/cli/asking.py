@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,6 +104,14 @@ def open_for_app(ref: str, app_version: str | None) -> FolderBundle:
     if app_version is not None and not is_version(app_version):
         raise usage("--app-version is no version label")
     return open_named(ref).for_app(app_version)
+
+
+def key_of(variable: str | None) -> str | None:
+    """Return the key that --api-key-env names, None without the option. Raises RefusalSignal invalid-input."""
+    key = None if variable is None else os.environ.get(variable)
+    if variable is not None and not key:
+        raise usage("--api-key-env names no variable that is set")
+    return key
 
 
 def planner_for(ref: str | Path, engine: EngineChoice = "exact") -> Planner:

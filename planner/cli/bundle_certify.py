@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import app_option, open_for_app
-from planner.cli.failure import usage
+from planner.cli.asking import app_option, key_of, open_for_app
 from planner.cli.files import user_folder
 
 if TYPE_CHECKING:
@@ -38,10 +36,7 @@ def command(ref: str, url: str, mode: str, as_json: bool, **given: Any) -> int:
     from planner.planner import Planner
     from planner.runtimes.parity import ParitySource
 
-    variable, app_version = given["api_key_env"], given["app_version"]
-    key = None if variable is None else os.environ.get(variable)
-    if variable is not None and not key:
-        raise usage("--api-key-env names no variable that is set")
+    key, app_version = key_of(given["api_key_env"]), given["app_version"]
     planner = Planner(open_for_app(ref, app_version), user_folder=user_folder())
     encoder = planner.encoder(app_version=app_version)
     records = Records(user_folder(), encoder.bundle.manifest.digest)

@@ -11,6 +11,7 @@ from planner.values.reasons import PlannerFault
 if TYPE_CHECKING:
     from planner.bundles.bundle import FolderBundle
     from planner.bundles.selftest import SelfTestCheck
+    from planner.runtimes.parity import ParitySource
 
 INERT = "plain words"
 
@@ -55,7 +56,7 @@ def check_sources(ref: str) -> list[Check]:
     return [Check(one.name, one.result, one.detail, one.code) for one in recheck(ref, user_folder())]
 
 
-def ask_runtime(bundle: FolderBundle, url: str, app_version: str | None = None) -> Check:
+def ask_runtime(bundle: FolderBundle, source: ParitySource, app_version: str | None = None) -> Check:
     """Compare what a running server reads of small conversations with our plans."""
     from functools import partial
 
@@ -63,13 +64,12 @@ def ask_runtime(bundle: FolderBundle, url: str, app_version: str | None = None) 
     from planner.certify import remeasure
     from planner.cli.files import user_folder
     from planner.planner import Planner
-    from planner.runtimes.parity import ParitySource
 
     planner = Planner(bundle)  # without the user's folder: what blocks the bundle may not block its measuring
     records = Records(user_folder(), bundle.manifest.digest)
     try:
         asking = partial(planner.plan, app_version=app_version)
-        agreed = remeasure(asking, planner.encoder(app_version=app_version), ParitySource(url), records)
+        agreed = remeasure(asking, planner.encoder(app_version=app_version), source, records)
     except PlannerFault as fault:
         return Check("the runtime reads what is planned", "failed", fault.detail, fault.code)
     return Check("the runtime reads what is planned", "passed", f"{agreed} conversations")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import Overrides, overriding
-from planner.cli.failure import REFUSED, complain, usage
+from planner.cli.asking import Overrides, key_of, overriding
+from planner.cli.failure import REFUSED, complain
 from planner.cli.running import Ready, ready_from
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def command(source: str | None, url: str, **given: Any) -> int:
     """
     from planner.runtimes.llama_cpp import LlamaServer, check_room, differences
 
-    server = LlamaServer(url, api_key=_key(given["api_key_env"]))
+    server = LlamaServer(url, api_key=key_of(given["api_key_env"]))
     ready = ready_from(source, given["chat"], given["tools"], given["ids"], Overrides.taken_from(given))
     if not isinstance(ready, Ready):
         complain(ready.reason, ready.detail)
@@ -73,13 +72,6 @@ def command(source: str | None, url: str, **given: Any) -> int:
         complain("runtime_mismatch", "; ".join(map(_difference, found)))
         return REFUSED
     return 0
-
-
-def _key(variable: str | None) -> str | None:
-    key = None if variable is None else os.environ.get(variable)
-    if variable is not None and not key:
-        raise usage("--api-key-env names no variable that is set")
-    return key
 
 
 def _tell(text: str) -> None:

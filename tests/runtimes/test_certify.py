@@ -51,6 +51,7 @@ class Wrapping(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.wraps, self.counts, self.drops = wraps, counts, drops
         self.asked: list[str] = []
+        self.key: str | None = None
 
     def answer(self, path: str, body: Any) -> dict[str, Any] | None:
         """Return the answer to one call, None for what it does not know."""
@@ -74,6 +75,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_error(404)
 
     def do_POST(self) -> None:
+        if self.server.key is not None and self.headers["Authorization"] != f"Bearer {self.server.key}":
+            self.send_error(401)
+            return
         said = self.server.answer(self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         if said is None:
             self.send_error(404)

@@ -64,3 +64,21 @@ def test_a_template_with_bounds_is_certified_blocked_and_lifted_for_its_app(
             asks("ids")
         assert 0 == done("check", "mine", "--remeasure", "--url", url, "--app-version", "2.4")[0]
     assert asks("ids").accepted
+
+
+def test_a_server_with_a_key_is_asked_again_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """What was certified with a key can be measured again with it, and not without."""
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setenv("OUR_KEY", "k-1")
+    add_bundle(Wanted(plain_copy(tmp_path / "model"), id="mine", runtime="mlx-lm@1.0"), user_folder())
+    keyed = ["--api-key-env", "OUR_KEY"]
+    with serving() as (url, server):
+        server.key = "k-1"
+        assert 0 == run(["bundle", "certify", "mine", "--url", url, "--mode", "text", *keyed])
+        check = ["bundle", "check", "mine", "--remeasure", "--url", url]
+        assert (2, 0) == (run(check), run([*check, *keyed]))
+    assert 2 == run(["bundle", "check", "mine", *keyed])
+    assert b"k-1" not in b"".join(capsysbinary.readouterr())
