@@ -26,6 +26,7 @@ from planner.bundles.stage import Taken, overlay, put_template, read_template, s
 from planner.bundles.user_folder import DEVICE, ID, Placed, Staged, place, staging
 from planner.values.bundle import Adapter, Manifest
 from planner.values.reasons import PlannerFault, RefusalSignal
+from planner.values.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,19 @@ def _add(wanted: Wanted, user_folder: Path, cache_dir: Path | None) -> Added:
     if isinstance(wanted.model, Path) and not wanted.model.exists():
         raise PlannerFault("bundle_not_found", "the path of the model does not exist")
     bundle_id = _id(wanted)
+    # What cannot be is said before anything is fetched or copied.
+    runtime = None if wanted.runtime is None else runtime_named(wanted.runtime, "--runtime")
+    template = None if wanted.template is None else read_template(wanted.template)
     adapter = None if wanted.adapter is None else read_adapter_files(wanted.adapter, wanted.adapter_scale)
     with staging(user_folder) as staged:
         taken, provenance = _taken(wanted, staged)
         warnings = list(taken.warnings)
         if wanted.adapter is not None and wanted.adapter.is_dir():
             warnings += overlay(wanted.adapter, staged, taken)
-        if wanted.template is not None:
-            put_template(staged, read_template(wanted.template))
+        if template is not None:
+            put_template(staged, template)
         bundle = _opened(staged, taken, cache_dir)
-        manifest = _manifest(wanted, bundle_id, adapter, bundle, tuple(warnings))
+        manifest = _manifest(wanted, bundle_id, (adapter, runtime), bundle, tuple(warnings))
         overlaid = tuple(one.path for one in manifest.files if taken.entries.get(one.path) != one)
         provenance = None if provenance is None else replace(provenance, overlaid=overlaid)
         made = ManifestFile(manifest, template_file=_template_file(manifest), provenance=provenance)
@@ -150,8 +154,13 @@ def _opened(staged: Staged, taken: Taken, cache_dir: Path | None) -> FolderBundl
 
 
 def _manifest(
-    wanted: Wanted, bundle_id: str, adapter: Adapter | None, bundle: FolderBundle, warnings: tuple[str, ...]
+    wanted: Wanted,
+    bundle_id: str,
+    beside: tuple[Adapter | None, Runtime | None],
+    bundle: FolderBundle,
+    warnings: tuple[str, ...],
 ) -> Manifest:
+    adapter, runtime = beside
     found = bundle.manifest
     context = found.context_tokens
     if wanted.context is not None:
@@ -159,7 +168,6 @@ def _manifest(
             raise RefusalSignal("invalid-input", f"--context is above the {context} tokens that the files state")
         context = wanted.context
     own = tuple(line for line in found.warnings if line != CUT_SHORT)
-    runtime = None if wanted.runtime is None else runtime_named(wanted.runtime, "--runtime")
     base = wanted.model.repository if isinstance(wanted.model, HubModel) else None
     manifest = replace(found, id=bundle_id, base_model=base, adapter=adapter, runtime=runtime, context_tokens=context)
     noticed = tuple(dict.fromkeys((*warnings, *own, *advise(bundle, manifest), *wanted.notes)))

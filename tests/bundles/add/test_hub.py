@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,3 +154,13 @@ def test_a_path_is_no_model_of_the_hub(own: Path) -> None:
     assert (None, MAIN) == (parse_hub("owner/model"), parse_hub("hf:owner/model"))
     with pytest.raises(PlannerFault, match="bundle_not_found"):
         open_bundle("hf:owner/model@main", user_folder=own)
+
+
+@pytest.mark.parametrize("fields", [{"runtime": "nobody"}, {"template": Path("absent.jinja")}])
+def test_what_cannot_be_is_said_before_anything_is_fetched(
+    add: Add, own: Path, hub: Hub, fields: dict[str, Any]
+) -> None:
+    """A name of no engine, a file that is not there: one line and no call."""
+    with pytest.raises(PlannerFault, match=r"manifest_invalid: --runtime|bundle_incomplete|file_not_readable"):
+        add(MAIN, endpoint=hub.endpoint, **fields)
+    assert ([], []) == (hub.asked, left_over(own))
