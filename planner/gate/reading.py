@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,18 +11,40 @@ from planner.gate.lifecycle import is_event
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.check import check_request
 from planner.values.digest import canonical
-from planner.values.field_rules import ID_RULE, invalid, is_id
+from planner.values.field_rules import ID_RULE, VERSION_RULE, invalid, is_id, is_version
 from planner.values.gate import FAMILIES, Sample
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.strict_json import REQUEST_BOUNDS, load_strict
 from planner.wire.parse import parse_record
 
 _T = TypeVar("_T")
+_is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 def read_candidate(path: Path) -> Candidate:
     """Read a candidate. Raises RefusalSignal invalid-input, PlannerFault file_not_readable."""
-    return _read(Candidate, path, path.name)
+    found = _read(Candidate, path, path.name)
+    for place, what in _flaws(found):
+        invalid(f"{path.name}: $.{place}", what)
+    return found
+
+
+def _flaws(found: Candidate) -> Iterator[tuple[str, str]]:
+    """Give what would bind a release to nothing: no digest, a version without a name, a cap that caps nothing."""
+    digests = {"toolSetDigest": found.tool_set_digest, "hardeningDigest": found.hardening_digest,
+               "policyDigest": found.policy_digest}  # fmt: skip
+    digests |= {f"bundleDigests[{place}]": one for place, one in enumerate(found.bundle_digests)}
+    yield from ((place, "expected a sha256 in lower-case hex") for place, one in digests.items() if not _is_sha256(one))
+    if not found.bundle_digests:
+        yield "bundleDigests", "is empty"
+    versions = {"appVersion": found.app_version, "templateVersion": found.template_version,
+                "summarySchemaVersion": found.summary_schema_version}  # fmt: skip
+    yield from ((place, VERSION_RULE) for place, one in versions.items() if not is_version(one))
+    if not 0 < found.caps.fixed_share <= 1:
+        yield "caps.fixedShare", "expected a share above 0 and at most 1"
+    for name in ("policy", "fresh", "growth"):
+        if (getattr(found.caps, name) or 0) < 0:
+            yield f"caps.{name}", "is negative"
 
 
 def read_samples(folder: Path) -> Iterator[Sample]:
@@ -43,6 +66,8 @@ def read_samples(folder: Path) -> Iterator[Sample]:
         if sample.id in seen:
             invalid(name, "has the id of another sample")
         seen.add(sample.id)
+        if sample.events and sample.request.summaries:
+            invalid(f"{name}: $.request.summaries", "cannot stand in a script: it writes turns alone")
         for event in sample.events:
             if not is_event(event):
                 invalid(name, "has an event of an unknown kind, or with fields of another form")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from planner.gate.deep import is_tool_schema
 from planner.gate.evidence import read_evidence
 from planner.gate.integration import read_integration
 from planner.gate.plan_file import judge_bytes
-from planner.gate.reading import read_samples
+from planner.gate.reading import read_candidate, read_samples
 from planner.gate.receipts import check_receipts
 from planner.values.gate import Event, Reason
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.wire.dump import dump_record
 from tests.gate.gate_support import asked, candidate, cell, sample, subject
 from tests.gate.plan_files import SOUND
+from tests.gate.test_shipped_samples import samples
 
 
 def test_no_depth_of_nesting_leaves_a_traceback() -> None:
@@ -128,3 +130,33 @@ def test_samples_that_cannot_be_read_are_a_fault(odd: Path, name: str) -> None:
 def test_the_platforms_file_may_be_a_stream_and_one_that_fails_blocks(odd: Path) -> None:
     """A file named on the command line is read as it is; what cannot be read does not count."""
     assert [Reason("receipt_unreadable", "fails.json")] == read_integration(odd / "fails.json", candidate())[1]
+
+
+WRONG_CANDIDATES: tuple[dict[str, Any], ...] = (
+    {"toolSetDigest": ""}, {"policyDigest": "secret"}, {"hardeningDigest": "A" * 64}, {"bundleDigests": ["1" * 63]},
+    {"bundleDigests": []}, {"appVersion": ""}, {"appVersion": "two words"}, {"summarySchemaVersion": "\n"},
+    {"templateVersion": ""}, {"caps": {"fixedShare": 7.5}}, {"caps": {"fixedShare": 0}}, {"caps": {"policy": -1}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", WRONG_CANDIDATES)
+def test_a_candidate_that_binds_nothing_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """An empty digest is the same after every change, and a share above one is no cap (R190, X15)."""
+    path = tmp_path / "candidate.json"
+    tree = json.loads(dump_record(candidate()))
+    path.write_text(json.dumps(tree))
+    assert candidate() == read_candidate(path)
+    path.write_text(json.dumps(tree | change))
+    with pytest.raises(RefusalSignal, match=r"candidate\.json: \$\.") as told:
+        read_candidate(path)
+    assert "secret" not in told.value.detail
+
+
+def test_a_script_that_would_not_play_its_summaries_is_refused(tmp_path: Path) -> None:
+    """Scripts write turns into a ledger of their own: a summary beside them would be dropped without a word."""
+    (tmp_path / "lifecycle").mkdir()
+    held = next(one for one in samples() if one.request.summaries)
+    one = replace(held, family="lifecycle", boundary=None, events=(Event("plan"),))
+    (tmp_path / "lifecycle" / "one.json").write_bytes(dump_record(one))
+    with pytest.raises(RefusalSignal, match=r"lifecycle/one\.json: \$\.request\.summaries"):
+        list(read_samples(tmp_path))
