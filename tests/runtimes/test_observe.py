@@ -325,7 +325,7 @@ def test_T13_fewer_reported_than_planned_is_a_mismatch(tmp_path: Path) -> None:
     bundle = bundle_of("whole_prompt")
     planner = Planner(bundle, user_folder=tmp_path / "user")
     candidate = Candidate("1.0", (bundle.manifest.digest,), "1", "0", "1.0", "0", "0")
-    plan = planner.plan(chat(candidate_id=candidate.candidate_id))
+    plan = planner.plan(chat(candidate_id=candidate.candidate_id, app_version=candidate.app_version))
     assert isinstance(plan, Plan)
     (tmp_path / "receipts").mkdir()
     judged = {}
