@@ -138,6 +138,19 @@ def test_a_statement_that_was_edited_is_found(desk: Path, capsys: Capture, path:
 
 
 @needs_keys
+def test_a_signature_is_of_one_statement(desk: Path, capsys: Capture) -> None:
+    """Put under another statement of the same candidate and verdict it is none."""
+    assert 0 == sign(desk, "--key", str(desk / "ours.pem"))
+    ours = json.loads((desk / "signed.json").read_bytes())["signature"]
+    (desk / "receipts" / "a.json").write_text('{"name": "swapped"}')
+    assert 0 == sign(desk)
+    tree = json.loads((desk / "signed.json").read_bytes()) | {"signature": ours}
+    (desk / "signed.json").write_text(json.dumps(tree))
+    assert 2 == check(desk)
+    assert "the signature is not that of the statement" in capsys.readouterr().err
+
+
+@needs_keys
 def test_another_key_and_what_is_no_key(desk: Path, capsys: Capture) -> None:
     """Whoever else signed it, a private key where a public one is asked for, and the other way round."""
     assert 0 == sign(desk, "--key", str(desk / "theirs.pem"))
