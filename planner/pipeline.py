@@ -33,7 +33,7 @@ from planner.steps.sticky import Later, lower
 from planner.steps.window import Resolved, resolve_window
 from planner.values.app_version import check_app_version
 from planner.values.check import check_frame, check_question
-from planner.values.digest import FieldDigests, request_digest
+from planner.values.digest import FieldDigests, request_digest, withheld_digest
 from planner.values.part_cost import PartCost
 from planner.values.passage import Passage
 from planner.values.plan import Plan, Refusal
@@ -124,7 +124,7 @@ def run_view(request: PlanRequest, view: View, encoder: Encoder, how: Reading | 
         check_frame(request)
         check_supported(request)
         check_question(request, *asked_turns(request, view))
-        digest = request_digest(request, view.chain.hex(), how.digests)
+        digest = withheld_digest(request_digest(request, view.chain.hex(), how.digests), how.revoked)
         request, admission = admission_of(request, (view.turns[index] for index in view.citing), how.revoked)
         sealing = Sealing(request, encoder.bundle.manifest, digest, how.digest_key, admission)
         stores, view = how.remember(request, view)

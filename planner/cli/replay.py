@@ -81,6 +81,7 @@ def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> Plan
     """Put a recorded request together again: its frame, the turns of its revision, the summaries it used."""
     from planner.gate.checks_receipt import digest_of
     from planner.ledger.parts import CANONICAL_REQUEST
+    from planner.values.digest import withheld_digest
     from planner.values.reasons import PlannerFault
     from planner.wire.parse import parse_request
 
@@ -97,7 +98,8 @@ def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> Plan
     if receipt.final_input_digest is None:
         # A refusal names no summary. Switched off there were none, and its request tells which of the two it was.
         bare = replace(frame, turns=turns)
-        return bare if digest_of(bare) == receipt.request_digest else replace(bare, summaries=current)
+        same = withheld_digest(digest_of(bare), _withheld(name, receipt)) == receipt.request_digest
+        return bare if same else replace(bare, summaries=current)
     # One that an older generation made stood there as this generation's.
     kept = [replace(one.record, source_generation=receipt.generation) for one in versions
             if one.record is not None and (one.summary_id, one.summary_version) in named]  # fmt: skip

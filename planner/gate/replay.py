@@ -16,6 +16,7 @@ from planner.steps.seal import Sealing
 from planner.values.account import Account
 from planner.values.bundle import Manifest
 from planner.values.check import check_request
+from planner.values.digest import withheld_digest
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import RefusalSignal
 from planner.values.receipt import Receipt
@@ -101,7 +102,7 @@ def plan_withholding(request: PlanRequest, encoder: Encoder, revoked: frozenset[
     try:
         check_request(request)
         check_supported(request)
-        digest = digest_of(request)
+        digest = withheld_digest(digest_of(request), revoked)
         request, admission = admission_of(request, request.turns, revoked)
         sealing = Sealing(request, encoder.bundle.manifest, digest, None, admission)
         history = recall(request, revoked=admission.revoked)

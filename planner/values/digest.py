@@ -139,6 +139,14 @@ DEFAULTS = _small_of(PlanRequest(model_bundle_id=""))
 """Of the small fields; one that equals its default is left out."""
 
 
+def withheld_digest(of_request: str, revoked: frozenset[str]) -> str:
+    """Return the digest of a request from whose call its caller withholds these citation ids (X39).
+
+    They stand in no request, and a call without them is another call: it has an id, receipt and audit of its own.
+    """
+    return digest(canonical((of_request, tuple(sorted(revoked))))) if revoked else of_request
+
+
 def request_digest(request: PlanRequest, turns: str, known: FieldDigests | None = None) -> str:
     """Return the digest of a request: large fields by their own digest, turns by the value of their chain."""
     digests = known or FieldDigests()

@@ -105,6 +105,21 @@ def test_a_call_from_which_a_source_was_withheld_is_replayed(tmp_path: Path) -> 
         assert [] == replayed(tmp_path, held.receipt)
 
 
+def test_a_call_without_what_was_withheld_is_another_call(tmp_path: Path) -> None:
+    """One right withdrawn after the other, at the same revision: each call has its own receipt, and each replays."""
+    with Ledger.open(tmp_path / "chat.db") as ledger:
+        for number, turn in enumerate(turns(6), 1):
+            told = replace(turn.messages[1], citation_ids=(f"f{number}",))
+            ledger.append(CHAT, turn.id, (turn.messages[0], told), state="completed")
+        wide = [ask(ledger, revoked=frozenset(names)) for names in ((), ("f1",), ("f1", "f2"), ("f1",))]
+        small = [ask(ledger, revoked=frozenset(names), max_input_tokens=80) for names in ((), ("f1",))]
+        assert 3 == len({answer.receipt.plan_id for answer in wide})
+        assert 2 == len({answer.receipt.plan_id for answer in small})
+        for answer in (*wide, *small):
+            assert dump_receipt(answer.receipt) == ledger.receipt(CHAT, answer.receipt.plan_id)
+            assert [] == replayed(tmp_path, answer.receipt)
+
+
 def test_a_refusal_of_another_reason_or_of_a_request_without_a_digest_is_not_the_same() -> None:
     """The same request refused for another reason was not replayed, and a broken request has nothing to compare."""
     before = planner().plan(asked(max_input_tokens=70))
