@@ -127,7 +127,7 @@ def _inside(folder: Path, name: str) -> Path:
 def _read(path: Path) -> Any:
     try:
         data = _bytes(path)
-    except OSError:
+    except (OSError, ValueError):
         raise PlannerFault("file_not_readable", f"{path.name} cannot be read") from None
     return load_strict(data, _BOUNDS)
 

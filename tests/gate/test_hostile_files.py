@@ -17,6 +17,7 @@ from planner.gate.integration import read_integration
 from planner.gate.plan_file import judge_bytes
 from planner.gate.reading import read_candidate, read_samples
 from planner.gate.receipts import check_receipts
+from planner.gate.vectors_check import read_kit
 from planner.values.gate import Event, Reason
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.wire.dump import dump_record
@@ -130,6 +131,14 @@ def test_samples_that_cannot_be_read_are_a_fault(odd: Path, name: str) -> None:
 def test_the_platforms_file_may_be_a_stream_and_one_that_fails_blocks(odd: Path) -> None:
     """A file named on the command line is read as it is; what cannot be read does not count."""
     assert [Reason("receipt_unreadable", "fails.json")] == read_integration(odd / "fails.json", candidate())[1]
+
+
+def test_a_kit_that_is_larger_than_any_kit_is_a_fault(tmp_path: Path) -> None:
+    """It is not read, and that it was not is no bug of ours."""
+    with (tmp_path / "kit.json").open("wb") as kit:
+        kit.truncate(65 * 1024 * 1024)
+    with pytest.raises(PlannerFault, match=r"kit\.json cannot be read"):
+        read_kit(tmp_path)
 
 
 WRONG_CANDIDATES: tuple[dict[str, Any], ...] = (
