@@ -1,1 +1,1 @@
-"""The release gate; built by its own issue."""
+"""The release gate: samples x bundles x tiers to a verdict, and what proves a single plan or call."""

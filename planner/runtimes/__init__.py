@@ -1,1 +1,1 @@
-"""What each engine does to a prompt; built by its own issue."""
+"""Clients of model servers, and engines of other runtimes that render the same templates."""
