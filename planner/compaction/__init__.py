@@ -1,1 +1,1 @@
-"""Pure rules of compaction; built by their own issue."""
+"""Pure rules of compaction: what to cover, the prompt, the checks, the record."""
