@@ -239,20 +239,26 @@ def test_ctrl_c_leaves_no_half_file_and_no_process(tmp_path: Path, jobs: str) ->
     folder = samples(tmp_path)
     out = folder / "out.jsonl"
     out.write_bytes(b"old\n")
+    # A process that was started in the background may have been told to ignore the signal.
     code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import planner.gate.cells as made; from planner.cli.main import main; from tests.gate import scale_support\n"
         "made.cells_of = lambda *_: scale_support.cells(10**6)\nmain()"
     )
     given = arguments(folder, "--results", out, "--junit", folder / "out.xml", "--jobs", jobs)
     with subprocess.Popen([sys.executable, "-c", code, *given], cwd=ROOT, start_new_session=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:  # fmt: skip
-        for _ in range(600):
-            if any(path.stat().st_size > 0 for path in folder.glob(".out.jsonl.*.part")):
-                break
-            assert child.poll() is None, child.communicate()
-            time.sleep(0.05)
-        os.killpg(child.pid, signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        try:
+            for _ in range(600):
+                if any(path.stat().st_size > 0 for path in folder.glob(".out.jsonl.*.part")):
+                    break
+                assert child.poll() is None, child.communicate()
+                time.sleep(0.05)
+            os.killpg(child.pid, signal.SIGINT)
+            _, err = child.communicate(timeout=60)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
     assert (130, b"") == (child.returncode, err.strip())
     assert ["candidate.json", "out.jsonl", "samples"] == sorted(path.name for path in folder.iterdir())
     assert b"old\n" == out.read_bytes()
