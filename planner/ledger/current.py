@@ -219,8 +219,8 @@ def _purged_messages(connection: apsw.Connection, line: Line, span: tuple[int, i
     for part in line.segments if span[0] <= span[1] else ():
         rows: list[Any] = connection.execute(
             "SELECT DISTINCT id, turn FROM message WHERE conversation = ? AND branch = ? AND sequence BETWEEN ? AND ?"
-            " AND event <= ? AND body IS NULL AND turn IS NOT NULL",
-            (line.conversation, part.branch, span[0], span[1], part.at_event),
+            " AND event <= ? AND body IS NULL AND turn <= ?",
+            (line.conversation, part.branch, span[0], span[1], part.at_event, part.at_ordinal),
         ).fetchall()
         found += [(str(name), int(turn)) for name, turn in rows]
     return found
