@@ -107,5 +107,6 @@ _RUN = (
     GateCode("nothing_run", "run", "No cell was run.", "Name samples and bundles."),
 )  # fmt: skip
 
-GATE_CODES = {row.name: row for row in (*_CELL, *_RECEIPTS, *_RUN)}
+ROWS = (*_CELL, *_RECEIPTS, *_RUN)
+GATE_CODES = {row.name: row for row in ROWS}
 """Every reason a gate may name."""

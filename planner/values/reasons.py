@@ -66,8 +66,6 @@ def _refusals() -> tuple[Code, ...]:
              "refusal where unicodePolicy refuses them.", "Clean the named item, or let unicodePolicy strip them."),
         Code("unrecoverable_history", "refusal", "A purged turn held a constraint in force without words, or an "
              "unfinished item that no summary echoes.", "State the named ids again in a new turn, or end them there."),
-        Code("unrecoverable_history", "refusal", "History that is needed was purged by retention.",
-             "Start from the recorded boundary."),
         *runtime_refusals(),
     )  # fmt: skip
 
@@ -238,7 +236,8 @@ def _activation() -> tuple[Code, ...]:
     )  # fmt: skip
 
 
-CODES: dict[str, Code] = {row.name: row for row in (*_refusals(), *_faults(), *_records(), *_activation())}
+ROWS = (*_refusals(), *_faults(), *_records(), *_activation())
+CODES: dict[str, Code] = {row.name: row for row in ROWS}
 OVERFLOW_CODES = frozenset(name for name, row in CODES.items() if "context_policy_overflow" in (name, row.outcome))
 
 

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 from planner.cli import bundle as bundle_commands
 from planner.cli import gate as gate_commands
 from planner.cli.main import COMMANDS, group
+from planner.gate.codes import ROWS as GATE_ROWS
+from planner.values.reasons import ROWS as REASON_ROWS
 from tests.tidy.sources import ROOT
 
 
@@ -86,3 +88,10 @@ def test_every_reader_page_is_linked() -> None:
         reached |= found
         text = "".join(pages[name] for name in found)
     assert pages.keys() - reached == set()
+
+
+def test_no_code_has_two_rows() -> None:
+    """Of two rows one is never read, and which one depends on their order."""
+    for rows in (REASON_ROWS, GATE_ROWS):
+        names = [row.name for row in rows]
+        assert [] == sorted({name for name in names if names.count(name) > 1})
