@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ import pytest
 from planner.cli.main import run
 from tests.cli.support import Done
 from tests.support.extractive import summarise
+from tests.support.serving import served
 
 CANARY = "canary7f3a"
 POLICY = {"role": "system", "content": "Answer shortly."}
@@ -112,11 +112,5 @@ class _Handler(BaseHTTPRequestHandler):
 def model_server() -> Iterator[Model]:
     """Run the server."""
     server = Model()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with served(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -79,7 +79,7 @@ class Script:
             code = 0
         except SystemExit as end:
             code = int(str(end.code))
-        except Exception:
+        except Exception:  # what leaves the script as a traceback is exit code 1 to a shell; which one is not compared
             code = 1
         finally:
             sys.argv = before

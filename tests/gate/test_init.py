@@ -91,7 +91,8 @@ def test_a_candidate_changes_with_each_part_and_with_no_space(
 
 def suite(made: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """Run a suite of the user's own, which has one test, with the plugin that an installed package announces."""
-    (made.parent / "test_own.py").write_text("def test_own():\n    assert True\n")
+    own = "def test_own(request):\n    assert 'test_own' == request.node.name\n"
+    (made.parent / "test_own.py").write_text(own)
     # An installation that is older than the plugin does not announce it.
     announced = "context-planner" in entry_points(group="pytest11").names
     plugin = [] if announced else ["-p", "planner.pytest_plugin"]

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from planner.values.runtime import Runtime
 from planner.values.runtime_rows import RUNTIMES
 from tests.bundles.add.conftest import plain_copy
 from tests.cli.support import planner as command
+from tests.support.serving import served
 
 SERVED = Planner("reference")
 """What the model server of these tests knows: tokenizer and template of the reference bundle."""
@@ -96,14 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
 def serving(wraps: int = 0, *, counts: bool = True, drops: int = 0) -> Iterator[tuple[str, Wrapping]]:
     """Run such a server and yield its URL."""
     server = Wrapping(wraps, counts=counts, drops=drops)
-    thread = Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with served(server):
         yield f"http://127.0.0.1:{server.server_port}", server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def bundle_on(name: str = "mlx-lm", **declared: Any) -> Bundle:

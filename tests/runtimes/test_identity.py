@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from planner.values.receipt import Receipt
 from planner.values.runtime import Runtime
 from planner.values.runtime_rows import RUNTIMES
 from tests.bundles.add.conftest import plain_copy
+from tests.support.serving import served
 
 ID = "mine"
 CHAT = [{"role": "user", "content": "How many moons has Mars?"}, {"role": "assistant", "content": "Two."},
@@ -197,14 +197,8 @@ def recording() -> Iterator[tuple[str, list[Any]]]:
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with served(server):
         yield f"http://127.0.0.1:{server.server_port}", sent
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_R43_plan_returns_exact_token_ids(folders: dict[str, Path]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.serving import served
 
 
 @dataclass
@@ -89,12 +90,6 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 def serving(hub: Hub) -> Iterator[Hub]:
     """Serve a repository on this machine until the block ends."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(server):
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.serving import served
+
 CANARY = "canary-7f3a"
 
 
@@ -60,11 +62,5 @@ class _Handler(BaseHTTPRequestHandler):
 def running() -> Iterator[Upstream]:
     """Run one while the block lasts."""
     server = Upstream()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with served(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

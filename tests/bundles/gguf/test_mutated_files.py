@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +16,11 @@ from planner.bundles.files import FolderFiles
 from planner.bundles.gguf import open_gguf, read_header
 from planner.values.reasons import PlannerFault
 from tests.bundles.gguf.small import BPE, SPM
+from tests.support.damage import damage, most_bytes
 
 FULL = os.environ.get("PLANNER_FULL") == "1"
 FILES = 20_000 if FULL else 300
 CODES = {"bundle_unsafe", "bundle_incomplete", "format_not_supported", "tokenizer_failed", "bundle_mismatch"}
-NUMBERS = (0, 1, 255, 1 << 16, 1 << 22, 1 << 31, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
 
 
 def mutated(seed: int, count: int) -> Iterator[bytes]:
@@ -32,28 +30,10 @@ def mutated(seed: int, count: int) -> Iterator[bytes]:
         data = bytearray((BPE, SPM)[number % 2])
         for _ in range(draw.randint(1, 3)):
             at = draw.randrange(min(len(data), 400) if draw.random() < 0.5 else len(data))
-            how = draw.randrange(6)
-            if how == 0:
-                data[at] ^= 1 << draw.randrange(8)
-            elif how == 1:
-                data[at : at + 8] = struct.pack("<Q", draw.choice(NUMBERS))
-            elif how == 2:
-                data[at : at + 4] = struct.pack("<I", draw.choice(NUMBERS) & 0xFFFFFFFF)
-            elif how == 3:
-                del data[at:]
-            elif how == 4:
-                del data[at : at + draw.randint(1, 64)]
-            else:
-                data[at:at] = data[at : at + draw.randint(1, 64)]
+            damage(data, at, draw)
             if not data:
                 break
         yield bytes(data)
-
-
-def _most_bytes() -> int:
-    resource = pytest.importorskip("resource", reason="this system has no resource limits to read")
-    scale = 1 if sys.platform == "darwin" else 1024
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * scale
 
 
 def test_damaged_files_end_in_a_code_of_ours(tmp_path: Path, seed: int) -> None:
@@ -63,7 +43,7 @@ def test_damaged_files_end_in_a_code_of_ours(tmp_path: Path, seed: int) -> None:
     open_gguf(path).engine.encode("the quick brown fox")
     path.write_bytes(SPM)
     open_gguf(path).engine.encode("the quick brown fox")
-    before, faults = _most_bytes(), []
+    before, faults = most_bytes(), []
     for data in mutated(seed, FILES):
         path.write_bytes(data)
         try:
@@ -72,7 +52,7 @@ def test_damaged_files_end_in_a_code_of_ours(tmp_path: Path, seed: int) -> None:
             engine.encode_parsed("<|begin|>the fox<|end|> ")
         except PlannerFault as fault:
             faults.append(fault)
-    assert _most_bytes() - before < 64 << 20
+    assert most_bytes() - before < 64 << 20
     assert {fault.code for fault in faults} <= CODES
     assert {fault.__cause__ for fault in faults} == {None}
     assert FILES // 4 < len(faults) < FILES

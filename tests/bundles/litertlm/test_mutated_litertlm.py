@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,13 +17,13 @@ from planner.bundles.litertlm import load_litertlm, read_sections
 from planner.values.bundle import ControlToken
 from planner.values.reasons import PlannerFault
 from tests.bundles.litertlm.small import FULL, PIECES
+from tests.support.damage import damage, most_bytes
 
 FILES = 20_000 if os.environ.get("PLANNER_FULL") == "1" else 300
 CODES = {
     "bundle_unsafe", "bundle_incomplete", "format_not_supported", "tokenizer_failed", "bundle_mismatch",
     "template_rejected",
 }  # fmt: skip
-NUMBERS = (0, 1, 255, 1 << 14, 1 << 16, 1 << 22, 1 << 31, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
 BEGINNINGS = (0, 16_384, 32_768)
 
 
@@ -37,28 +35,10 @@ def mutated(seed: int, count: int) -> Iterator[bytes]:
         for _ in range(draw.randint(1, 3)):
             begin = draw.choice(BEGINNINGS)
             at = min(begin + draw.randrange(500 if draw.random() < 0.8 else 9_000), len(data) - 1)
-            how = draw.randrange(6)
-            if how == 0:
-                data[at] ^= 1 << draw.randrange(8)
-            elif how == 1:
-                data[at : at + 8] = struct.pack("<Q", draw.choice(NUMBERS))
-            elif how == 2:
-                data[at : at + 4] = struct.pack("<I", draw.choice(NUMBERS) & 0xFFFFFFFF)
-            elif how == 3:
-                del data[at:]
-            elif how == 4:
-                del data[at : at + draw.randint(1, 64)]
-            else:
-                data[at:at] = data[at : at + draw.randint(1, 64)]
+            damage(data, at, draw)
             if not data:
                 break
         yield bytes(data)
-
-
-def _most_bytes() -> int:
-    resource = pytest.importorskip("resource", reason="this system has no resource limits to read")
-    scale = 1 if sys.platform == "darwin" else 1024
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * scale
 
 
 def test_litertlm_damaged_files_end_in_a_code_of_ours(tmp_path: Path, seed: int) -> None:
@@ -75,13 +55,13 @@ def test_litertlm_damaged_files_end_in_a_code_of_ours(tmp_path: Path, seed: int)
 
     for data in (FULL, PIECES):
         opened(data)
-    before, faults = _most_bytes(), []
+    before, faults = most_bytes(), []
     for data in mutated(seed, FILES):
         try:
             opened(data)
         except PlannerFault as fault:
             faults.append((fault.code, fault.__cause__))  # the fault itself would hold the file's bytes
-    assert _most_bytes() - before < 64 << 20
+    assert most_bytes() - before < 64 << 20
     assert {code for code, _ in faults} <= CODES
     assert {cause for _, cause in faults} == {None}
     assert FILES // 4 < len(faults) < FILES
