@@ -73,7 +73,7 @@ class Planner:
     cache_folder  where measured template profiles are kept between processes; none by default.
     digest_key    key for digests of single items in receipts; without it they are left out (X50).
     on_plan       called once per call with a PlanEvent; an exception in it reaches the caller.
-    engine        `fast` encodes with kitoken for bundles on which it gave the same ids (`engine_not_admitted` elsewhere);
+    engine        `fast` encodes with kitoken where it gave the same ids (`engine_not_admitted` elsewhere);
                   a bundle that is handed over loaded keeps the engine it was opened with.
     cache_bytes   bound of each bundle's cache of encoded runs.
 

@@ -48,7 +48,7 @@ def open_bundle(
 
     An id is looked for among the shipped bundles, then in `user_folder`; only then is it taken as a path.
     cache_dir  where measured template profiles and passed self-tests are kept between processes; None keeps none.
-    engine     `fast` encodes with kitoken where it gave the same ids, tried once for a digest; same ids, account, receipt.
+    engine     `fast` encodes with kitoken where it gave the same ids, tried once for a digest; account and receipt too.
     A plain folder is admitted here: its short self-test runs, once for its digest. A folder with a manifest
     of the user's is admitted when its template is first used; a shipped one was certified.
     Raises bundle_not_found, bundle_unavailable, bundle_mismatch, manifest_invalid, tokenizer_failed,
