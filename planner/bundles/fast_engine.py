@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from typing import Any
 
 import kitoken
 
 from planner.bundles.foreign import guarded
-from planner.bundles.stretches import RangedEncoded, characters_of_bytes
+from planner.bundles.stretches import ByteEncoded
 from planner.values.bundle import ControlToken, Encoded, Engine
 from planner.values.reasons import PlannerFault
 
@@ -88,9 +87,7 @@ class FastEngine:
 
     def encode(self, text: str) -> Encoded:
         """Encode one stretch as ordinary text. Raises tokenizer_failed."""
-        ids = self.encode_ids(text)
-        bounds = self._bounds(text, ids)
-        return _Bordered(ids, text, bounds, self._exact)
+        return _Bordered(self.encode_ids(text), text, self._pieces_of, self._exact)
 
     def encode_ids(self, text: str) -> list[int]:
         """Return the ids alone."""
@@ -104,16 +101,11 @@ class FastEngine:
         ids: list[int] = guarded(lambda: self._native.encode(plain), "the tokenizer failed on a text")
         return ids
 
-    def _bounds(self, text: str, ids: list[int]) -> Callable[[], tuple[list[int], list[int]] | None]:
-        def measured() -> tuple[list[int], list[int]] | None:
-            pieces = [self._piece(index) for index in ids]
-            if b"".join(pieces) != text.encode():
-                return None
-            ends = list(accumulate(map(len, pieces)))
-            begins = [0, *ends[:-1]]
-            return characters_of_bytes(text, begins), characters_of_bytes(text, ends, upward=True)
-
-        return measured
+    def _pieces_of(self, ids: Sequence[int]) -> list[bytes]:
+        try:
+            return list(map(self._pieces.__getitem__, ids))
+        except KeyError:
+            return list(map(self._piece, ids))
 
     def _piece(self, index: int) -> bytes:
         known = self._pieces.get(index)
@@ -149,18 +141,18 @@ class FastEngine:
 class _Bordered:
     """One encoded stretch. Where the tokens' own bytes are the text, they give the borders; else the exact engine."""
 
-    __slots__ = ("_bounds", "_encoded", "_exact", "_text", "ids")
+    __slots__ = ("_encoded", "_exact", "_pieces_of", "_text", "ids")
 
     def __init__(
         self,
         ids: list[int],
         text: str,
-        bounds: Callable[[], tuple[list[int], list[int]] | None],
+        pieces_of: Callable[[Sequence[int]], list[bytes]],
         exact: Callable[[], Engine],
     ) -> None:
         self.ids = ids
         self._text = text
-        self._bounds = bounds
+        self._pieces_of = pieces_of
         self._exact = exact
         self._encoded: Encoded | None = None
 
@@ -171,9 +163,9 @@ class _Bordered:
         return self._encoded.token_at(char)
 
     def _measured(self) -> Encoded:
-        bounds = self._bounds()
-        if bounds is not None:
-            return RangedEncoded(self.ids, len(self._text), lambda: bounds)
+        pieces = self._pieces_of(self.ids)
+        if b"".join(pieces) == self._text.encode():
+            return ByteEncoded(self.ids, self._text, lambda: map(len, pieces))
         exact = self._exact().encode(self._text)
         if list(exact.ids) != self.ids:
             raise PlannerFault("engine_not_admitted", "the fast engine gave other ids for a text of this call")

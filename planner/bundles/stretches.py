@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from planner.encoding.guards import WHITESPACE
 
@@ -120,6 +121,41 @@ class RangedEncoded:
         begins, ends = self._made
         index = min(bisect_right(ends, char), bisect_left(begins, char))
         return (index, begins[index]) if index < len(self.ids) else (index, char)
+
+
+class ByteEncoded:
+    """The Encoded port over ids whose bytes, put in a row, are the text's own in UTF-8.
+
+    Borders are found among bytes, so that nothing is done for each character: `lengths` gives how many bytes each id
+    has, and is asked for where a border is measured.
+    """
+
+    __slots__ = ("_data", "_ends", "_lengths", "_text", "ids")
+
+    def __init__(self, ids: list[int], text: str, lengths: Callable[[], Iterable[int]]) -> None:
+        """Keep the ids of a text."""
+        self.ids = ids
+        self._text = text
+        self._lengths = lengths
+        self._ends: list[int] | None = None
+        self._data = b""
+
+    def token_at(self, char: int) -> tuple[int, int]:
+        """Return (index, start) of the first token that reaches beyond `char` (see the Encoded port).
+
+        A token that begins inside a letter begins with that letter.
+        """
+        text, plain = self._text, self._text.isascii()
+        if char >= len(text):
+            return len(self.ids), char
+        ends = self._ends
+        if ends is None:
+            ends = self._ends = list(accumulate(self._lengths()))
+            self._data = b"" if plain else text.encode()
+        at = char if plain else len(text[:char].encode())
+        index = bisect_right(ends, at) if at else 0
+        begin = ends[index - 1] if index else 0
+        return index, begin if plain else len(self._data[:begin].decode(errors="ignore"))
 
 
 def characters_of_bytes(text: str, offsets: Iterable[int], *, upward: bool = False) -> list[int]:

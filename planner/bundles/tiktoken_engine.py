@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.bundles.foreign import guarded
 from planner.bundles.loaded import MAX_TOKEN_BYTES
-from planner.bundles.stretches import ControlSplitter, RangedEncoded, characters_of_bytes
+from planner.bundles.stretches import ByteEncoded, ControlSplitter, RangedEncoded, characters_of_bytes
 from planner.values.bundle import ControlToken
 from planner.values.reasons import PlannerFault
 
@@ -71,10 +71,10 @@ class TiktokenEngine:
         self._controls = ControlSplitter(controls)
         self._file_controls = ControlSplitter(file_controls)
 
-    def encode(self, text: str) -> RangedEncoded:
+    def encode(self, text: str) -> ByteEncoded:
         """Encode one stretch as ordinary text. Raises tokenizer_failed."""
         ids = self.encode_ids(text)
-        return RangedEncoded(ids, len(text), partial(self._ranges, text, ids))
+        return ByteEncoded(ids, text, partial(self._lengths, ids))
 
     def encode_ids(self, text: str) -> list[int]:
         """Return the ids alone."""
@@ -106,7 +106,9 @@ class TiktokenEngine:
         return guarded(lambda: str(self._encoding.decode(ranks)), "ids could not be decoded")
 
     def _ranges(self, text: str, ids: list[int]) -> tuple[list[int], list[int]]:
-        lengths = [len(self._encoding.decode_single_token_bytes(index - self._offset)) for index in ids]
-        borders = [0, *accumulate(lengths)]
+        borders = [0, *accumulate(self._lengths(ids))]
         begins = characters_of_bytes(text, borders[:-1])
         return begins, characters_of_bytes(text, borders[1:], upward=True)
+
+    def _lengths(self, ids: Sequence[int]) -> list[int]:
+        return [len(self._encoding.decode_single_token_bytes(index - self._offset)) for index in ids]
