@@ -29,6 +29,7 @@ from benchmarks.peers import LangChain, Plain
 from benchmarks.plot import Bar, svg
 from planner.bundles.open import open_bundle
 from planner.values.bundle import Bundle
+from planner.values.reasons import PlannerFault
 
 LONG, LONGER = 128_000, 1_000_000
 LANGCHAIN_SAMPLES = 10
@@ -39,8 +40,11 @@ TARGETS: dict[str, tuple[float, bool]] = {
     "certified_32768": (5.5, False),
     "spliced_8192": (10.0, False),
     "spliced_32768": (40.0, False),
+    "fast_spliced_8192": (10.0, False),
+    "fast_spliced_32768": (40.0, False),
     "langchain_certified_8192": (80.0, False),
     "langchain_spliced_8192": (200.0, False),
+    "langchain_fast_spliced_8192": (200.0, False),
     "long_history": (1.25, True),
 }
 """Ratio and whether it is an upper bound (issue A, Speed)."""
@@ -80,8 +84,11 @@ def quiet() -> None:
     gc.freeze()
 
 
-def growing(bundle: Bundle, window: int, speed: str, turns: int) -> tuple[dict[str, Any], dict[str, float]]:
-    """Measure one window and speed; return the figures and the ratios to the peers."""
+def growing(
+    bundle: Bundle, window: int, speed: str, turns: int, label: str = ""
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Measure one window and speed; return the figures and the ratios to the peers, named by `label` or the speed."""
+    label = label or speed
     growth = Growth(bundle, window, speed)
     plain = Plain(bundle, growth)
     bundle.engine.encode("warm"), plain.ids([{"role": "user", "content": "warm"}])
@@ -92,9 +99,11 @@ def growing(bundle: Bundle, window: int, speed: str, turns: int) -> tuple[dict[s
     peers = [cpu_ms for _, cpu_ms in again[turns // 2 :]]
     counters = [row.diagnostics for row in measured]
     ours_ms = median([row.cpu_ms for row in measured])
-    ratios = {f"{speed}_{window}": median(peers) / ours_ms}
+    ratios = {f"{label}_{window}": median(peers) / ours_ms}
+    groups = tails(measured)
     out = {
-        **tails(measured),
+        **groups,
+        "ratio_of_append": median(peers) / groups["append"]["p50_ms"] if groups["append"]["plans"] else None,
         "ids": len(every[-1].ids),
         "different_ids": sum(list(row.ids) != ids for row, (ids, _) in zip(every, again, strict=True)),
         "plain_p50_ms": median(peers),
@@ -109,7 +118,7 @@ def growing(bundle: Bundle, window: int, speed: str, turns: int) -> tuple[dict[s
         trimmed = langchain(plain, window, measured)
         if trimmed:
             out["langchain_p50_ms"] = median(trimmed)
-            ratios[f"langchain_{speed}_{window}"] = median(trimmed) / ours_ms
+            ratios[f"langchain_{label}_{window}"] = median(trimmed) / ours_ms
     return out, ratios
 
 
@@ -133,6 +142,14 @@ def langchain(plain: Plain, window: int, rows: Sequence[Planned]) -> list[float]
 
 def _asks(plain: Plain, turn_id: str, row: Planned) -> bool:
     return bool(plain.growth.messages[turn_id][0]["content"] == row.question)
+
+
+def fast(bundle_id: str) -> Bundle | None:
+    """Open the bundle with the fast engine, None where that is not installed or not admitted for it."""
+    try:
+        return open_bundle(bundle_id, engine="fast")
+    except PlannerFault:
+        return None
 
 
 def long_history(bundle: Bundle, plans: int = 60) -> dict[str, Any]:
@@ -184,6 +201,11 @@ def main() -> None:
     for window in chosen.windows:
         for speed in ("certified", "spliced"):
             out[f"{speed}_{window}"], found = growing(bundle, window, speed, chosen.turns)
+            ratios |= found
+    quick = fast(chosen.bundle)
+    if quick is not None:
+        for window in chosen.windows:
+            out[f"fast_spliced_{window}"], found = growing(quick, window, "spliced", chosen.turns, "fast_spliced")
             ratios |= found
     evicted = list(Growth(bundle, 8_192, "certified", EVICTED_BYTES).go(EVICTED_TURNS))[EVICTED_TURNS // 2 :]
     out["evicted_cache_8192"] = tails(evicted)["all"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from planner.values.bundle import ControlToken
@@ -36,10 +36,16 @@ class Guards:
         """Index the tokens by text; the longest of two that begin alike wins, as in the library."""
         self.by_text = {token.text: token for token in tokens if token.text}
         self.ids = frozenset(token.id for token in self.by_text.values())
+        self._lowest = min(self.ids, default=0)
         ordered = sorted(self.by_text, key=lambda text: (-len(text), text))
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
         self._first = tuple({text[0] for text in ordered})
         self._memo: dict[str, tuple[Found, ...]] = {}
+
+    def any_in(self, ids: Sequence[int]) -> bool:
+        """Tell whether an id of a control token is among these."""
+        # Most vocabularies end with their control tokens, and the highest id is quickly found.
+        return max(ids, default=-1) >= self._lowest and not self.ids.isdisjoint(ids)
 
     def find(self, text: str) -> tuple[Found, ...]:
         """Return every control token of `text` in order, none overlapping."""

@@ -83,7 +83,7 @@ class RunCache:
     def _encode(self, text: str, lengths: tuple[int, ...]) -> Run:
         encoded = self._bundle.engine.encode(text)
         listed = encoded.ids
-        if not self._guards.ids.isdisjoint(listed):
+        if self._guards.any_in(listed):
             raise RefusalSignal("control_token_forged", "a run holds a control id")
         ids = array("i", listed)
         neutralised = self._guards.count(text)
