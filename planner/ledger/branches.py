@@ -12,6 +12,8 @@ from planner.ledger.facts import fact_digest
 from planner.ledger.faults import corrupt
 from planner.ledger.lineage import NO_CUT, branch_name, lineage
 from planner.ledger.rebuild import derive
+from planner.ledger.relating import gained_carriers
+from planner.ledger.rows import newest_turn
 from planner.ledger.scope import Scope, check_id, open_scope, put_branch
 from planner.ledger.store import Store
 from planner.ledger.texts import get_text, put_text
@@ -51,6 +53,7 @@ def branch(store: Store, conversation_id: str, branch_id: str, at_turn_id: str) 
         at_event = scope.head.event
         put_branch(tx, scope.conversation, (key, branch_id), (scope.branch, row.ordinal, row.sequence, at_event))
         _derive(scope, key, row.ordinal)
+        _touch_carriers(scope, key)
         return Branch(branch_id, branch_name(tx.connection, scope.branch), row.sequence, at_event)
 
 
@@ -63,6 +66,19 @@ def _derive(scope: Scope, key: int, ordinal: int) -> None:
     if start <= ordinal:
         put_chain(tx, conversation, key, ordinal, chain_at(tx.connection, conversation, line, (start, ordinal + 1)))
     tx.fail("after_derived")
+
+
+def _touch_carriers(scope: Scope, key: int) -> None:
+    """Touch, in the new branch, every turn that carries a constraint there and does not in its parent.
+
+    A later turn of the parent marked it again or took it back, and the branch does not see that turn: a summary of the
+    parent lacks the constraint.
+    """
+    tx = scope.tx
+    inner = replace(scope, line=lineage(tx.connection, key, NO_CUT))
+    for name, ordinal in gained_carriers(tx.connection, scope.conversation, key, scope.branch):
+        inner.touch(newest_turn(tx.connection, scope.conversation, inner.line, ordinal), scope.head.event,
+                    "constraint", name)  # fmt: skip
 
 
 def switch(store: Store, conversation_id: str, branch_id: str) -> int:

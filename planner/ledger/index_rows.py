@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
 
 from planner.ledger.bodies import constraint_ids
 from planner.ledger.checks import Checked
-from planner.ledger.lineage import lineage
-from planner.ledger.relating import relations_of
-from planner.ledger.rows import newest_turn, turn_row
+from planner.ledger.facts import TABLE_OF
+from planner.ledger.lineage import Segment, branch_row, lineage
+from planner.ledger.relating import carriers_of
+from planner.ledger.rows import TurnRow, newest_turn, turn_row
 from planner.ledger.summary_checks import summary_index_problems
 from planner.ledger.texts import get_text, part_digest
 
@@ -22,6 +23,10 @@ def is_touch_missing(connection: apsw.Connection, checked: Checked) -> bool:
     """Tell whether an event changed a completed turn and left no touch, so that a stale summary would look current."""
     if checked.kind == "resolution":
         return connection.execute("SELECT 1 FROM touch WHERE event = ?", (checked.event,)).fetchone() is None
+    if checked.kind == "branch":
+        return _is_branch_untouched(connection, checked)
+    if TABLE_OF[checked.kind] == "turn" and _is_any_carrier_untouched(connection, checked):
+        return True
     if checked.kind not in _TOUCHING:
         return False
     ordinal: Any = checked.place
@@ -32,13 +37,58 @@ def is_touch_missing(connection: apsw.Connection, checked: Checked) -> bool:
         ).get
     line = lineage(connection, checked.branch, checked.event - 1)
     before = newest_turn(connection, checked.conversation, line, ordinal)
-    if before.state != "completed":
-        return False
+    return before.state == "completed" and not _is_touched(connection, checked, before)
+
+
+def _is_any_carrier_untouched(connection: apsw.Connection, checked: Checked) -> bool:
+    """Tell whether a turn's new version took a constraint from another turn or gave one back, and left no touch."""
+    before = lineage(connection, checked.branch, checked.event - 1)
+    after = lineage(connection, checked.branch, checked.event)
+    turn = newest_turn(connection, checked.conversation, after, checked.place)
+    changed: set[int] = set()
+    for name in {*turn.supersedes, *(name for name, _ in turn.marks)}:
+        changed |= _carriers(connection, checked, before, name) ^ _carriers(connection, checked, after, name)
+    return _is_carrier_untouched(connection, checked, after, changed - {turn.ordinal})
+
+
+def _carriers(connection: apsw.Connection, checked: Checked, line: Sequence[Segment], name: str) -> set[int]:
+    return carriers_of(connection, checked.conversation, line, name)
+
+
+def _is_carrier_untouched(
+    connection: apsw.Connection, checked: Checked, line: Sequence[Segment], ordinals: Iterable[int]
+) -> bool:
+    """Tell whether one of these turns, whose constraints an event changed, is ended and was not touched by it."""
+    turns = (newest_turn(connection, checked.conversation, line, ordinal) for ordinal in ordinals)
+    return any(turn.state != "open" and not _is_touched(connection, checked, turn) for turn in turns)
+
+
+def _is_touched(connection: apsw.Connection, checked: Checked, row: TurnRow) -> bool:
     found = connection.execute(
         "SELECT 1 FROM touch WHERE conversation = ? AND branch = ? AND sequence = ? AND event = ?",
-        (checked.conversation, checked.branch, before.sequence, checked.event),
+        (checked.conversation, checked.branch, row.sequence, checked.event),
     ).fetchone()
-    return found is None
+    return found is not None
+
+
+def _is_branch_untouched(connection: apsw.Connection, checked: Checked) -> bool:
+    """Tell whether a branch began with a turn that carries a constraint there alone, and left no touch on it."""
+    _, conversation, _, parent, at_ordinal, _, at_event = branch_row(connection, checked.branch)
+    if parent is None:
+        return False
+    inner, outer = lineage(connection, checked.branch, checked.event), lineage(connection, parent, at_event)
+    names: set[str] = set()
+    for segment in outer:
+        rows: Any = connection.execute(
+            "SELECT DISTINCT name FROM mark WHERE conversation = ? AND branch = ? AND op IN ('mark', 'supersede')"
+            " AND turn > ? AND turn <= ? AND event <= ?",
+            (conversation, segment.branch, at_ordinal, segment.at_ordinal, segment.at_event),
+        ).fetchall()
+        names.update(str(name) for (name,) in rows)
+    gained: set[int] = set()
+    for name in names:
+        gained |= _carriers(connection, checked, inner, name) - _carriers(connection, checked, outer, name)
+    return _is_carrier_untouched(connection, checked, inner, gained)
 
 
 def partial_index_problems(connection: apsw.Connection) -> Iterator[str]:
@@ -120,23 +170,5 @@ def _name_problems(connection: apsw.Connection) -> Iterator[str]:
             yield f"mark of turn {ordinal}"
         elif not purged and part is not None and get_text(connection, conversation, "constraint", part) is None:
             yield f"part of kind constraint of turn {ordinal}"
-        elif op in ("mark", "supersede") and _carrier_is_untouched(connection, conversation, branch, event, name):
-            yield f"event {event} did not touch the turn that carried its constraint"
     for _, ordinal, op, _, _ in sorted(expected - found, key=lambda entry: entry[:4]):
         yield f"a {op} of turn {ordinal} is not in the index"
-
-
-def _carrier_is_untouched(connection: apsw.Connection, conversation: int, branch: int, event: int, name: str) -> bool:
-    """Tell whether an event took a constraint from the completed turn that carried it, and left no touch there."""
-    line = lineage(connection, branch, event - 1)
-    for kind, ordinal, _, _, _ in relations_of(connection, conversation, line, name, item=False):
-        carrier = newest_turn(connection, conversation, line, ordinal)
-        if kind == "live" and carrier.state == "completed":
-            return (
-                connection.execute(
-                    "SELECT 1 FROM touch WHERE conversation = ? AND branch = ? AND sequence = ? AND event = ?",
-                    (conversation, branch, carrier.sequence, event),
-                ).fetchone()
-                is None
-            )
-    return False

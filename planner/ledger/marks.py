@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planner.ledger.history import turn_versions
 from planner.ledger.pages import constraint_text
+from planner.ledger.relating import carriers_of
 from planner.ledger.rows import TurnRow, newest_turn
 from planner.ledger.scope import Appended, Scope, check_id, open_scope
 from planner.ledger.store import Store
@@ -104,28 +105,36 @@ def put_marks(scope: Scope, before: TurnRow, after: TurnRow, added: Marks) -> No
     if set(superseded) & {name for name, _ in after.marks}:
         invalid("$.supersedes", "names a constraint of the same turn")
     for name, part in added:
-        touch_carrier(scope, name, after.event)
         scope.put_name(after, after.event, "mark", name, part)
         scope.touch(before, after.event, "constraint", name)
+        touch_carriers(scope, after, name)
     for name in {name for name, _ in set(after.items) - set(before.items)} - {name for name, _ in before.items}:
         scope.put_name(after, after.event, "item", name)
     for name, _ in set(after.items) - set(before.items):
         scope.touch(before, after.event, "item", name)
     for name in superseded:
-        touch_carrier(scope, name, after.event)
         scope.put_name(after, after.event, "supersede", name)
         scope.touch(before, after.event, "constraint", name)
+        touch_carriers(scope, after, name)
 
 
-def touch_carrier(scope: Scope, constraint_id: str, event: int) -> None:
-    """Touch the turn that carries a live constraint, because it is about to lose it."""
-    row = scope.tx.connection.execute(
+def touch_carriers(scope: Scope, after: TurnRow, constraint_id: str) -> None:
+    """Touch the turn that carried a live constraint and the one that carries it now, where these are not the same.
+
+    after  the turn whose change did it, which is touched for what changed there
+
+    To be called once the change is recorded and before what is derived from it is brought up to date.
+    """
+    connection = scope.tx.connection
+    rows = connection.execute(
         "SELECT turn FROM relation WHERE conversation = ? AND branch = ? AND name = ? AND kind = 'live'",
         (scope.conversation, scope.branch, constraint_id),
-    ).fetchone()
-    if row is not None:
-        carrier = newest_turn(scope.tx.connection, scope.conversation, scope.line, int(row[0]))
-        scope.touch(carrier, event, "constraint", constraint_id)
+    )
+    before = {int(str(turn)) for (turn,) in rows}
+    changed = before ^ carriers_of(connection, scope.conversation, scope.line, constraint_id)
+    for ordinal in sorted(changed - {after.ordinal}):
+        carrier = newest_turn(connection, scope.conversation, scope.line, ordinal)
+        scope.touch(carrier, after.event, "constraint", constraint_id)
 
 
 def mark(
@@ -190,16 +199,7 @@ def set_item(store: Store, conversation_id: str, turn_id: str, item: OpenItem, g
         return scope.result(turn_id)
 
 
-def touch_marks(scope: Scope, row: TurnRow, event: int) -> None:
-    """Touch what a turn's marks and supersedes relations touch, because the turn is about to be superseded."""
-    for name in (*row.supersedes, *(name for name, _ in row.marks)):
-        for segment in scope.line:
-            carriers = scope.tx.connection.execute(
-                "SELECT DISTINCT turn FROM mark WHERE conversation = ? AND branch = ? AND name = ?"
-                " AND op = 'mark' AND turn <= ? AND event <= ?",
-                (scope.conversation, segment.branch, name, segment.at_ordinal, segment.at_event),
-            ).fetchall()
-            for (ordinal,) in carriers:
-                carrier = newest_turn(scope.tx.connection, scope.conversation, scope.line, int(str(ordinal)))
-                if ordinal != row.ordinal:
-                    scope.touch(carrier, event, "constraint", name)
+def touch_marks(scope: Scope, after: TurnRow) -> None:
+    """Touch the turns that carry a constraint again because this one has been superseded."""
+    for name in dict.fromkeys((*after.supersedes, *(name for name, _ in after.marks))):
+        touch_carriers(scope, after, name)

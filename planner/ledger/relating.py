@@ -91,6 +91,21 @@ def relations_of(
     return found
 
 
+def carriers_of(connection: apsw.Connection, conversation: int, line: Sequence[Segment], name: str) -> set[int]:
+    """Return the ordinal of the turn that carries a constraint in force, nothing where none does."""
+    found = relations_of(connection, conversation, line, name, item=False)
+    return {ordinal for kind, ordinal, _, _, _ in found if kind == "live"}
+
+
+def gained_carriers(connection: apsw.Connection, conversation: int, branch: int, parent: int) -> list[tuple[str, int]]:
+    """Return the constraints in force in a branch, with the turn that carries each, which its parent has not so."""
+    live = "SELECT name, turn FROM relation WHERE conversation = ? AND branch = ? AND kind = 'live'"
+    rows: Any = connection.execute(
+        f"{live} EXCEPT {live} ORDER BY turn, name", (conversation, branch, conversation, parent)
+    ).fetchall()
+    return [(str(name), int(turn)) for name, turn in rows]
+
+
 def settle_relations(
     tx: Transaction, conversation: int, line: Sequence[Segment], constraints: Iterable[str], items: Iterable[str]
 ) -> None:

@@ -74,7 +74,7 @@ def end(scope: Scope, row: TurnRow, state: TurnState, kind: str, actor: str | No
     after = scope.change_turn(kind, row, state=state, actor=actor, messages=count_messages(scope, row))
     scope.touch(row, after.event, "state", row.id)
     if state == "superseded":
-        touch_marks(scope, row, after.event)
+        touch_marks(scope, after)
     scope.settle(row.ordinal, names)
     check_stored_turn(scope, after)
 

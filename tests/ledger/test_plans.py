@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from planner.ledger import branches
 from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Active, Checked
 from planner.values.compaction import Rejected
-from planner.values.turn import Message, OpenItem
+from planner.values.turn import Message, MustPreserve, OpenItem
 from tests.ledger.summary_support import (
     ACTIVE,
     CHAT,
@@ -21,6 +24,7 @@ from tests.ledger.summary_support import (
     fill,
     freeze,
     plan_of,
+    recomputed,
     statuses,
     summary_of,
     turns_of,
@@ -145,6 +149,55 @@ def test_an_ancestor_summary_is_used_up_to_the_branch_point(ledger: Ledger, path
     assert ([], {"s1": ("source_changed", "u1")}) == (current_ids(ledger), causes(ledger))
     ledger.switch(CHAT, "main")
     assert ["s1", "s2"] == current_ids(ledger), "an edit in a branch is none of the parent's"
+
+
+@pytest.mark.parametrize("later", ["mark", "supersede"])
+def test_a_branch_before_the_turn_that_took_a_constraint_over_has_it_back(ledger: Ledger, later: str) -> None:
+    """A summary of the parent lacks what its turn carries again in the branch, so it does not stand there."""
+    ledger.mark(CHAT, "t1", [MustPreserve("C1", "Only read.")])
+    if later == "mark":
+        ledger.mark(CHAT, "t4", [MustPreserve("C1", "Only read.")])
+    else:
+        ledger.supersede(CHAT, "t4", ["C1"])
+    record = summary_of(freeze(ledger, "p1", ("t1", "t2")))
+    assert () == record.required_constraint_ids
+    deliver(ledger, record)
+    ledger.branch(CHAT, "early", at_turn_id="t3")
+    ledger.branch(CHAT, "late", at_turn_id="t4")
+    ledger.switch(CHAT, "early")
+    assert not recomputed(ledger, record)
+    assert ([], {"s1": ("constraint_changed", "C1")}) == (current_ids(ledger), causes(ledger))
+    for name in ("late", "main"):
+        ledger.switch(CHAT, name)
+        assert ["s1"] == current_ids(ledger)
+    assert () == ledger.verify().problems
+
+
+def test_a_branch_that_touched_nothing_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its touch a summary that lacks a constraint would look current: the check of the ledger says so."""
+    monkeypatch.setattr(branches, "gained_carriers", lambda *_: [])
+    ledger.mark(CHAT, "t1", [MustPreserve("C1", "Only read.")])
+    ledger.mark(CHAT, "t4", [MustPreserve("C1", "Only read.")])
+    done = ledger.branch(CHAT, "early", at_turn_id="t3")
+    assert [("ledger_corrupt", f"event {(done.at_event or 0) + 1} touched nothing")] == list(ledger.verify().problems)
+
+
+@pytest.mark.parametrize("change", ["mark", "withdraw", "supersede"])
+def test_what_an_earlier_turn_says_of_an_overtaken_constraint_changes_no_later_summary(
+    ledger: Ledger, change: str
+) -> None:
+    """R117: the turn that marked last carries a constraint; what happens to the mark of an earlier one is no news."""
+    ledger.mark(CHAT, "t1", [MustPreserve("C1", "Only read.")])
+    ledger.mark(CHAT, "t3", [MustPreserve("C1", "Only read.")])
+    deliver(ledger, summary_of(freeze(ledger, "p1", ("t3", "t4"))))
+    if change == "mark":
+        ledger.mark(CHAT, "t2", [MustPreserve("C1", "Only read.")])
+    elif change == "supersede":
+        ledger.supersede(CHAT, "t2", ["C1"])
+    else:
+        ledger.withdraw(CHAT, "t1")
+    assert ["s1"] == current_ids(ledger)
+    assert () == ledger.verify().problems
 
 
 def test_an_edit_of_the_parent_after_the_branch_does_not_reach_it(ledger: Ledger) -> None:

@@ -252,7 +252,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger/marks.py",
-        '        scope.touch(carrier, event, "constraint", constraint_id)\n',
+        '        scope.touch(carrier, after.event, "constraint", constraint_id)\n',
         "        pass\n",
         "R153@ledger/test_summaries",
     ),
