@@ -26,6 +26,7 @@ class FramedTurn:
     """Messages of one turn, its leaves in order, the texts left out, and what shapes it holds.
 
     `key` is the turn's `kind/id`, `file_item` how the plan file lists it.
+    `opens_with_user`: a user's words come first; a blank question has no span, its frame counts before the turn.
     `parsed` tells that a text spells one of the template's parsed strings: what stands around it may change.
     `shown` are the shorter forms it was framed in.
     `noted` tells that a plan says something of it: a concession, another call id, a flag, hidden characters or media.
@@ -59,11 +60,6 @@ class Place:
     section: Section
     of_which: str = ""
     request_item: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The turn's `kind/id`."""
-        return self.item
 
 
 def frame_turn(turn: Turn, place: Place, framing: Framing, shown: Shown = ()) -> FramedTurn:
@@ -111,10 +107,13 @@ class _TurnFramer:
         return FramedTurn(
             tuple(self.messages), tuple(self.leaves), tuple(self.omitted), frozenset(self.shapes),
             {name: tuple(ids) for name, ids in self.used.items()}, self.aliases, frozenset(self.flags),
-            tuple(self.message_ids), self.place.key, self.file_item(),
-            bool(messages) and messages[0].role == "user", self.spells_parsed_string(), hidden,
+            tuple(self.message_ids), self.place.item, self.file_item(),
+            self.opens_with_user(messages), self.spells_parsed_string(), hidden,
             bool(self.used or self.aliases or self.flags or hidden or self.media), media=tuple(self.media),
         )  # fmt: skip
+
+    def opens_with_user(self, messages: list[Message]) -> bool:
+        return bool(messages) and messages[0].role == "user" and bool(self.leaves[0].text.strip())
 
     def spells_parsed_string(self) -> bool:
         marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
@@ -124,7 +123,7 @@ class _TurnFramer:
 
     def file_item(self) -> FileItem:
         kind = "required_request" if self.place.request_item is not None else turn_kind(self.turn)
-        return self.place.key, kind, self.turn.sequence
+        return self.place.item, kind, self.turn.sequence
 
     def put(self, message: Message, framed: dict[str, Any]) -> None:
         self.messages.append(framed)

@@ -9,13 +9,17 @@ import ast
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from planner.bundles.open import open_bundle
+from planner.planner import Planner
 from planner.values.bundle import Bundle
 from planner.values.reasons import PlannerFault
+from planner.values.request import CurrentRequest, PlanRequest
+from planner.values.turn import Message, Turn
 from tests.speed.growing import Growing
 from tests.tidy.sources import PACKAGE
 
@@ -90,6 +94,28 @@ def grown(bundle: Bundle, seed: str, plans: int, cache_bytes: int | None = None)
         if done >= plans or chat.different:
             break
     return chats
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_a_blank_question_is_no_place_to_splice_at(opened: Opener, template_bundles: list[str], blank: str) -> None:
+    """A turn with a blank question has no first word to cut at; the frame around it stays where it stands."""
+    spliced = 0
+    for name in [name for name in (*SHIPPED, *template_bundles) if admits(opened, name)]:
+        planner = Planner(opened(name))
+        conversation = planner.conversation()
+        for number in range(1, 13):
+            asked = Message("user", f"m{number}", text=blank if number in (3, 4, 6) else f"question {number}")
+            answer = Message("assistant", f"m{number}b", text=f"answer {number} goes on for a few words")
+            conversation.append(Turn(f"t{number}", number, "completed", (asked, answer)))
+            for window in (90, 150, 4_000):
+                request = PlanRequest(
+                    planner.bundle_id, CurrentRequest(text=f"last {number}"),
+                    max_input_tokens=window, reserved_output_tokens=9,
+                )  # fmt: skip
+                warm, cold = conversation.plan(request), planner.plan(replace(request, turns=conversation.turns))
+                assert (cold.receipt, list(getattr(cold, "ids", ()))) == (warm.receipt, list(getattr(warm, "ids", ())))
+                spliced += warm.diagnostics["speed"] == "spliced"
+    assert spliced >= FEWEST_BUNDLES
 
 
 @pytest.mark.parametrize("name", ["@qwen3-0.6b", "@reference"])
