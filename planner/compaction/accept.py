@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from planner.compaction.answer import Answer, Entry, parse_answer, state_entry
 from planner.compaction.check import Asked, Sources, check_answer
+from planner.compaction.check_words import states
+from planner.compaction.literals import literals, missing
 from planner.compaction.prompt import run_turns
 from planner.compaction.settle import settled
 from planner.compaction.state_text import state_text
@@ -153,7 +155,7 @@ def _facts(answer: Answer, sources: Sources, ids: dict[str, str]) -> Iterator[Co
     """
     for letter, entries in (("d", answer.decisions), ("e", answer.evidence)):
         for place, entry in enumerate(entries, 1):
-            if letter == "d" or any(sources.messages[label].role in _CONFIRMS for label in entry.sources):
+            if letter == "d" or _confirmed(entry, sources):
                 yield ConfirmedFact(
                     id=f"{letter}{place}",
                     text=entry.text,
@@ -161,3 +163,14 @@ def _facts(answer: Answer, sources: Sources, ids: dict[str, str]) -> Iterator[Co
                     fact_value=entry.fact_value,
                     source_ids=tuple(ids[label] for label in entry.sources),
                 )
+
+
+def _confirmed(entry: Entry, sources: Sources) -> bool:
+    """Tell whether a user or a tool said what an entry says: a number that the assistant alone named is a guess."""
+    labels = [label for label in entry.sources if sources.messages[label].role in _CONFIRMS]
+    if not labels:
+        return False
+    said = sources.shown(labels)
+    if entry.fact_value is not None and not any(states(entry.fact_value, one) for one in said):
+        return False
+    return missing(literals(entry.text), [one.literals for one in said]) is None

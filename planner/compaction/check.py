@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planner.compaction.answer import Answer, Entry, refuse
-from planner.compaction.check_words import Shown, copies_of, holds_words, is_said
+from planner.compaction.check_words import Shown, copies_of, holds_words, is_said, states
 from planner.compaction.literals import folded, literals, missing
 from planner.compaction.strategy import Granularity
 from planner.values.turn import Message
@@ -135,6 +135,8 @@ def _check_words(place: str, entry: Entry, sources: Sources) -> None:
     flaw = missing(literals(stated), [one.literals for one in shown])
     if flaw is not None:
         refuse("literal_not_cited", place, flaw)
+    if entry.fact_value is not None and not any(states(entry.fact_value, one) for one in shown):
+        refuse("literal_not_cited", place, "the fact value")
     if entry.owner is not None and not any(is_said(entry.owner, one) for one in shown):
         refuse("owner_not_cited", place)
     if entry.excerpt is not None and not any(holds_words(one, entry.excerpt) for one in shown):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from planner.compaction.literals import Found, folded, literals
+from planner.compaction.literals import Found, folded, literals, missing
 from planner.values.turn import Message
 
 LONG_RESULT = 200
@@ -62,6 +62,14 @@ def is_said(owner: str, shown: Shown) -> bool:
 def _joins(left: str, right: str) -> bool:
     """Tell whether two neighbours belong to one word of a script that writes spaces."""
     return all(char.isalnum() and ord(char) < 0x2E80 for char in (left, right) if char) and bool(left and right)
+
+
+def states(value: str, shown: Shown) -> bool:
+    """Tell whether a message says a value: in its words, or its literals in another spelling, as 58cm says 58 cm."""
+    if " ".join(folded(value).split()) in shown.folded:
+        return True
+    said = literals(value)
+    return said.asks() and missing(said, [shown.literals]) is None
 
 
 def holds_words(shown: Shown, excerpt: str) -> bool:

@@ -73,6 +73,11 @@ class Found:
     loose: set[tuple[str, str | None]] = field(default_factory=set)
     letters: set[str] = field(default_factory=set)
 
+    def asks(self) -> bool:
+        """Tell whether a source can be asked for anything of this text."""
+        moments = self.moments
+        return bool(self.files or self.names or self.numbers or moments.dates or moments.either or moments.times)
+
 
 def folded(text: str) -> str:
     """Return a text in lower case with one spelling of widths, dashes, quotes and spaces between digit groups."""

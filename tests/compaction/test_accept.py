@@ -89,6 +89,17 @@ def test_R95_assistant_guess_is_not_a_fact() -> None:
     assert "The assistant guesses 3 days." == record().state.evidence[1].text
 
 
+def test_a_guess_beside_a_message_of_the_user_is_no_fact_either() -> None:
+    """R95: a number or value of the assistant is not confirmed by citing some message of the user with it."""
+    guess = {"text": "The work takes 3 days.", "sources": ["m2", "m1"]}
+    for one in (guess, {**guess, "text": "It takes a while.", "fact_key": "duration", "fact_value": "3 days"}):
+        found = record(entry("evidence", 1, **one))
+        assert ["d1", "e1", "e3"] == [fact.id for fact in found.confirmed_facts]
+        assert one["text"] == found.state.evidence[1].text
+    both = entry("evidence", sources=["m1", "m2"], fact_value="blue")
+    assert "e1" in [fact.id for fact in record(both).confirmed_facts]
+
+
 def test_labels_are_mapped_back_to_message_ids() -> None:
     """No run-local label is stored; each entry names its messages once, in the order it cited them."""
     found = record(entry("decisions", sources=["m3", "m1", "m3"]))

@@ -209,6 +209,18 @@ def test_a_fact_value_is_a_literal_too() -> None:
     assert "literal_not_cited" == flaw(entry("evidence", fact_value="59 cm"))
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("blue", True), ("Blue", True), ("58cm", True), ("fifty-eight cm", True), ("green", False), ("matt", False),
+        ("blue and green", False),
+    ],
+)  # fmt: skip
+def test_a_fact_value_of_words_stands_in_a_cited_message(value: str, said: bool) -> None:
+    """A value is compared letter for letter with that of a passage, so an invented one would dispute a true one."""
+    assert said == isinstance(verdict(entry("evidence", fact_value=value)), Accepted)
+
+
 # Conflicts and copies.
 
 

@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(_PROMPT, "- Leave out greetings, thanks, small talk and repeated background.\n", "", "R91@test_prompt"),
     Mutant(_CHECK, 'refuse("literal_not_cited", place, flaw)', "pass", "R93"),
-    Mutant(_ACCEPT, 'if letter == "d" or any(', "if True or any(", "R95"),
+    Mutant(_ACCEPT, 'if letter == "d" or _confirmed(', "if True or _confirmed(", "R95"),
     Mutant(
         _SUMMARY,
         "if not record.summary_text.strip() or not record.state.goal.strip():",
