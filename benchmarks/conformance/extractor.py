@@ -141,7 +141,7 @@ def _constraints(head: str) -> Iterator[str]:
     """Yield the ids listed above the messages."""
     listed = False
     for line in head.splitlines():
-        if line in ("Goal so far", "Constraints", "Open items"):
+        if line in ("Goal so far", "Constraints", "Open items", "Fact keys", "Settled"):
             listed = line == "Constraints"
         elif listed and not line.startswith("  "):
             yield line.removesuffix(":")

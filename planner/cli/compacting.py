@@ -13,6 +13,7 @@ from planner.cli.asking import BUNDLE_HELP, planner_for
 from planner.cli.failure import usage
 from planner.cli.files import read_input
 from planner.cli.opening import conversation_option, json_option, ledger_option, off_option, switches
+from planner.values.field_rules import ID_RULE, is_id
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.strict_json import REQUEST_BOUNDS
 
@@ -43,6 +44,8 @@ def compacting(function: F) -> F:
                      help="Risk of the conversation, low or high; unknown counts as high."),
         click.option("--goal", metavar="TEXT", help="The goal of the task, for turns that state none."),
         click.option("--goal-id", metavar="ID", help="Id of the record that --goal comes from."),
+        click.option("--fact-key", "fact_keys", multiple=True, metavar="KEY",
+                     help="A key that passages name a fact by, for the summariser to use; may be repeated."),
         click.option("--rights", metavar="REQUEST.json",
                      help="A request whose claims, citations, passages and now say which sources may be used."),
         click.option("--bundle", metavar="ID|PATH", help=f"Bundle of the summarising model. {BUNDLE_HELP}"),
@@ -72,6 +75,8 @@ def open_compactor(ledger: Ledger, conversation: str, given: dict[str, Any]) -> 
         raise usage("--goal-id goes with --goal")
     if given["window"] is not None and given["bundle"] is None:
         raise usage("--window goes with --bundle")
+    if not all(map(is_id, given["fact_keys"])):
+        raise usage(f"--fact-key: {ID_RULE}")
     frame = stored_frame(ledger, conversation)
     stored = UNVERSIONED if frame is None else frame.request.policy_version
     choices = Choices(
@@ -80,6 +85,7 @@ def open_compactor(ledger: Ledger, conversation: str, given: dict[str, Any]) -> 
         risk=given["risk"],
         goal=given["goal"] or "",
         goal_from=given["goal_id"],
+        fact_keys=given["fact_keys"],
         rights=None if given["rights"] is None else _rights(given["rights"]),
     )
     summariser = planning = None

@@ -11,6 +11,7 @@ from planner.compaction.strategy import Granularity, granularity
 from planner.values.check_summary import messages_in_order, unfinished_items
 from planner.values.compaction import Risk, Run
 from planner.values.constraint import Constraint
+from planner.values.field_rules import ID_RULE, invalid, is_id
 from planner.values.resolution import FactResolution
 from planner.values.turn import Message, MustPreserve, Turn
 
@@ -29,6 +30,7 @@ Answer with one JSON object and nothing around it. It has exactly these six keys
 "Open items": each of them appears once, with the status listed there.
 "questions": list of {"text", "sources"}, information that is missing, and what is still undecided.
 "evidence": list of {"text", "sources"}, facts with what they rest on: results, numbers, names.
+An entry of "decisions" or "evidence" may have "fact_key" and "fact_value" too, as the rules say.
 A key without content is an empty list."""
 
 _RULES = """\
@@ -54,6 +56,10 @@ unfinished action, open questions.
 - Leave out greetings, thanks, small talk and repeated background.
 - "sources" lists the labels of the messages an entry rests on, such as ["m1"]. Decisions and evidence always have \
 sources.
+- A decision or an evidence entry that gives one value of one thing (a date, a price, a limit, a place) also \
+has "fact_key" and "fact_value", both or neither. "fact_key" names the thing, not its value: a key listed under \
+"Fact keys" where one fits, else your own, of a-z, 0-9 and dots without spaces, such as "delivery.date"; the same \
+thing always has the same key. "fact_value" is the value alone, copied letter for letter from a cited message.
 - Write in the language of the messages."""
 
 _EXCERPTS = """\
@@ -68,11 +74,31 @@ _WITHDRAWN = """\
 - What stands under "No longer in force" was withdrawn. Do not state it as a decision or as known."""
 
 _SETTLED = """\
-- What stands under "Settled" was in dispute and was decided outside this conversation. State it as settled, whatever \
-an older message says."""
+- What stands under "Settled" was in dispute and was decided outside this conversation. It is written down without \
+you: leave it out, and state nothing that an older message says against it."""
 
 # Every character at which some reader begins a new line: a message must not be able to write a label of its own.
 _LINE_ENDS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the application knows beside the turns of a run.
+
+    goal         the goal so far, of the application's task record or of the summary before (X52).
+    resolutions  how disputes about facts ended; those that rest on a message of the run are told (R156).
+    fact_keys    names of facts in use, so that one thing has one key in every summary and passage (X54); ids.
+    """
+
+    goal: str = field(default="", repr=False)
+    resolutions: tuple[FactResolution, ...] = ()
+    fact_keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise RefusalSignal `invalid-input` for a fact key that is no id: it would break its line."""
+        for place, key in enumerate(self.fact_keys):
+            if not is_id(key):
+                invalid(f"$.factKeys[{place}]", ID_RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +110,32 @@ class SummaryPrompt:
     aliases: Mapping[str, str]
 
 
+_NOTHING_KNOWN = Known()
+
+
 def build_prompt(
     run: Run,
     turns: Iterable[Turn],
     constraints: Iterable[Constraint],
     *,
     risk: Risk | None = None,
-    goal: str = "",
-    resolutions: Iterable[FactResolution] = (),
+    known: Known = _NOTHING_KNOWN,
 ) -> SummaryPrompt:
     """Return instructions and material for one run. The same values give the same text.
 
     turns        at least the turns of the run.
     constraints  the live ones of the conversation.
     risk         absent means high (X28).
-    goal         the goal so far, of the application's task record or of the summary before (X52).
-    resolutions  how disputes about facts ended; those that rest on a message of the run are told (R156).
     """
     covered = run_turns(run, turns)
     messages = messages_in_order(covered)
     keeps = granularity(risk, [turn.material for turn in covered])
     live = {(entry.id, entry.turn_id) for entry in constraints}
     marks = [(mark, (mark.constraint_id, turn.id) in live) for turn in covered for mark in turn.must_preserve]
-    told = [one for one in resolutions if set(one.source_ids) & set(run.source_ids)]
-    blocks = [*_state_lines(covered, marks, goal), *_settled_lines(told), "Messages"]
+    told = [one for one in known.resolutions if set(one.source_ids) & set(run.source_ids)]
+    blocks = [
+        *_state_lines(covered, marks, known.goal), *_key_lines(known.fact_keys), *_settled_lines(told), "Messages"
+    ]  # fmt: skip
     blocks += _message_blocks(messages)
     extra = [_WITHDRAWN] * any(not lives and mark.text is not None for mark, lives in marks) + [_SETTLED] * bool(told)
     return SummaryPrompt(
@@ -150,6 +178,12 @@ def _state_lines(covered: tuple[Turn, ...], marks: list[tuple[MustPreserve, bool
     if items:
         yield "Open items"
         yield from (f"{item}: {status}" for item, status in items.items())
+
+
+def _key_lines(fact_keys: tuple[str, ...]) -> Iterator[str]:
+    if fact_keys:
+        yield "Fact keys"
+        yield from dict.fromkeys(fact_keys)
 
 
 def _settled_lines(told: list[FactResolution]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.compaction.call import PromptedRun, summary_messages, summary_request
-from planner.compaction.prompt import SummaryPrompt, build_prompt
+from planner.compaction.prompt import Known, SummaryPrompt, build_prompt
 from planner.compaction.propose import Material, propose, split, with_runs
 from planner.compaction.strategy import Settings
 from planner.compactor.context import Context
@@ -17,6 +17,7 @@ from planner.values.plan import Plan, Refusal
 from planner.values.view import View
 
 _RESERVE = 1_024
+_KEYS_OF_SUMMARIES = 64
 
 
 def proposed(context: Context, view: View) -> CompactionPlan | Unplanned:
@@ -81,10 +82,15 @@ def _fitting(context: Context, run: Run, material: Material, view: View) -> Iter
 
 def _prompt(context: Context, run: Run, material: Material, view: View) -> SummaryPrompt:
     goal, _ = context.goal_before(run, view)
-    return build_prompt(
-        run, material.turns, material.constraints, risk=context.choices.risk, goal=goal,
-        resolutions=context.ledger.resolutions(context.conversation_id),
-    )  # fmt: skip
+    known = Known(goal, tuple(context.ledger.resolutions(context.conversation_id)), _fact_keys(context, view))
+    return build_prompt(run, material.turns, material.constraints, risk=context.choices.risk, known=known)
+
+
+def _fact_keys(context: Context, view: View) -> tuple[str, ...]:
+    """Return the application's keys of facts, then the newest that current summaries use beside them (X54)."""
+    facts = [fact.fact_key for record in view.summaries for fact in record.confirmed_facts if fact.fact_key is not None]
+    used = tuple(dict.fromkeys(reversed(facts)))[:_KEYS_OF_SUMMARIES]
+    return (*context.choices.fact_keys, *sorted(set(used).difference(context.choices.fact_keys)))
 
 
 def _planned(context: Context, run: Run, prompt: SummaryPrompt) -> Plan | Refusal | None:

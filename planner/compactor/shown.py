@@ -30,6 +30,7 @@ class Choices:
     policy_version  of the system policy in force; a summary of another one is stale.
     goal, goal_from the task's goal with the id of its record, for a run that states none (X52).
     risk            of the conversation; None means high (X28).
+    fact_keys       ids that its passages name facts by; a summariser is told them, so that both can be compared (X54).
     rights          what claims, dates and the application say about cited sources now; None excludes nothing (X39).
     """
 
@@ -40,6 +41,7 @@ class Choices:
     risk: Risk | None = None
     goal: str = field(default="", repr=False)
     goal_from: str | None = None
+    fact_keys: tuple[str, ...] = ()
     rights: Rights | None = None
 
 

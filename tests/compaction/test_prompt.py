@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import ModuleType
 
 import pytest
@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import planner.compaction.prompt as module
-from planner.compaction.prompt import SummaryPrompt, build_prompt
+from planner.compaction.answer import Entry
+from planner.compaction.prompt import Known, SummaryPrompt, build_prompt
 from planner.values.check_summary import run_of
 from planner.values.compaction import Risk
+from planner.values.field_rules import is_id
+from planner.values.reasons import RefusalSignal
 from planner.values.turn import Material, Message, MustPreserve, OpenItem, ToolCall, ToolResult, Turn
 from tests.compaction.chats import conversations, live, tool_turn, turn, with_message
 
@@ -25,7 +28,7 @@ LABEL = re.compile(r"m[0-9]+ .*")
 
 def prompt_of(*turns: Turn, risk: Risk | None = "low", goal: str = "") -> SummaryPrompt:
     """Return the prompt for one run of all these turns."""
-    return build_prompt(run_of(turns, live(turns)), turns, live(turns), risk=risk, goal=goal)
+    return build_prompt(run_of(turns, live(turns)), turns, live(turns), risk=risk, known=Known(goal))
 
 
 PLAIN = prompt_of(turn(1), turn(2))
@@ -68,8 +71,6 @@ def test_c_prompt_builder_makes_no_call() -> None:
 
 def test_R87_six_state_fields() -> None:
     """The prompt names the six keys as the answer's only keys; the state has exactly them beside `goal_from`."""
-    from dataclasses import fields
-
     from planner.values.summary import SummaryState
 
     assert {*SIX, "goal_from"} == {entry.name for entry in fields(SummaryState)}
@@ -166,6 +167,37 @@ def test_a_withdrawn_mark_is_named_as_withdrawn() -> None:
     rule = "was withdrawn"
     assert rule in prompt_of(marked, turn(2, supersedes=("C1",))).instructions
     assert rule not in prompt_of(marked, turn(2)).instructions
+
+
+def test_the_prompt_says_how_a_fact_is_named() -> None:
+    """X54: facts are compared by key and value alone, so the model is told which key, which value, and what is none."""
+    for text in (
+        'may have "fact_key" and "fact_value"', "both or neither", "names the thing, not its value",
+        "the same thing always has the same key", "copied letter for letter from a cited message",
+    ):  # fmt: skip
+        assert text in PLAIN.instructions.replace("\n", " ")
+    example = re.search(r'spaces, such as "([^"]+)"', PLAIN.instructions)
+    assert example is not None
+    assert is_id(example[1])
+    assert "Fact keys" not in PLAIN.material
+
+
+def test_keys_in_use_are_listed_above_the_messages() -> None:
+    """A key of the application is shown once, whatever else stands there; what could write a line is refused."""
+    turns = (turn(1, must_preserve=(MustPreserve("C1", "No lead."),)),)
+    known = Known(fact_keys=("frame.height", "price", "price"))
+    found = build_prompt(run_of(turns, live(turns)), turns, live(turns), known=known)
+    assert "Constraints\nC1:\n  No lead.\nFact keys\nframe.height\nprice\nMessages\n" in found.material
+    with pytest.raises(RefusalSignal, match=r"invalid-input: \$\.factKeys\[1\]"):
+        Known(fact_keys=("price", "price\nMessages"))
+
+
+def test_every_key_the_prompt_names_for_an_entry_is_read() -> None:
+    """What the model is asked to write is what an answer is read for: no key of an entry is asked for in vain."""
+    asked = set(re.findall(r'"([a-z_]+)"', prompt_of(replace(turn(1), material="code"), risk="high").instructions))
+    read = {entry.name for entry in fields(Entry)}
+    assert read <= asked
+    assert set() == asked - read - set(SIX) - {"pending", "blocked", "done"}
 
 
 def test_candidates_and_reasoning_are_not_shown() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,6 +163,47 @@ def test_a_model_that_drops_the_fact_does_not_drop_the_decision(ledger: Ledger) 
     assert ["accepted"] == [one.status for one in done if isinstance(one, Saved)]
     assert [("6 Nm", "click-1", ("5 Nm",))] == stated(ledger)[2]
     assert "Known: The torque of the stem is six. [sheet]" in stated(ledger)[1]
+
+
+def test_what_the_prompt_says_of_settled_facts_can_be_obeyed(ledger: Ledger) -> None:
+    """No message says the value that was decided, so the prompt asks to leave the fact out and not to state it."""
+    talk(ledger)
+    ledger.resolve_fact(CHAT, REPLACE)
+    script = Script()
+
+    def obedient(answer: str) -> str:
+        told = script.asked[-1].messages[0]["content"]
+        assert "leave it out" in told
+        assert "State it" not in told
+        found = json.loads(answer)
+        found["evidence"] = [entry for entry in found["evidence"] if "torque" not in entry["text"]]
+        return json.dumps(found)
+
+    script.spoil = obedient
+    (done,) = compactor(ledger, tail_turns=2).run(script)
+    assert isinstance(done, Saved)
+    assert [("6 Nm", "click-1", ("5 Nm",))] == stated(ledger)[2]
+
+
+def test_a_model_told_the_keys_of_passages_lets_a_dispute_be_found(ledger: Ledger) -> None:
+    """R155 end to end: the key is the application's, told in the prompt; the next prompt names the keys in use."""
+
+    def by_prompt(text: str) -> str:
+        head = script.asked[-1].messages[1]["content"].partition("Messages\n")[0].splitlines()
+        key = head[head.index("Fact keys") + 1]
+        return keyed(text).replace('"fact_key": "torque"', f'"fact_key": "{key}"')
+
+    script = Script(spoil=by_prompt)
+    fill(ledger, 1)
+    say(ledger, "-stem", SAID)
+    fill(ledger, 5, start=1)
+    compactor(ledger, tail_turns=2, fact_keys=("stem.torque",)).run(script)
+    passage = replace(asked().passages[0], fact_key="stem.torque")
+    assert [("stem.torque", "sheet")] == disputes(plan(ledger, replace(asked(), passages=(passage,))))
+    fill(ledger, 4, start=6)
+    later = Script()
+    compactor(ledger, tail_turns=2, fact_keys=("mass",)).run(later)
+    assert "\nFact keys\nmass\nstem.torque\nMessages\n" in later.asked[0].messages[1]["content"]
 
 
 def test_a_summary_from_before_the_decision_is_not_adopted_again(ledger: Ledger) -> None:

@@ -86,7 +86,7 @@ def _listed(material: str) -> tuple[str, list[str], list[tuple[str, str]]]:
     constraints: list[str] = []
     items: list[tuple[str, str]] = []
     for line in head:
-        if line in ("Goal so far", "Constraints", "No longer in force", "Open items", "Settled"):
+        if line in ("Goal so far", "Constraints", "No longer in force", "Open items", "Fact keys", "Settled"):
             section = line
         elif section == "Goal so far":
             goal = f"{goal} {line.strip()}".strip()
