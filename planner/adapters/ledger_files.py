@@ -25,8 +25,8 @@ def _say_nothing() -> None:
 class Imported:
     """What an import did. `known` of the turns or records were there already; `raw` could not be classified.
 
-    `empty` counts turns without a message, such as the terminal record of a cancelled one: nothing of them is left
-    that could be stored.
+    `empty` counts open turns without a message, of which there is nothing to store. The terminal record of a cancelled
+    one is stored: a constraint that stands on it may be in force (X37).
     """
 
     conversation_id: str
@@ -57,10 +57,10 @@ def import_history(
     history = read_history(stream)
     done = Imported(conversation_id)
     for step in _steps(history.turns):
-        if not step.messages:
+        turn = step.turn
+        if not step.messages and turn.state == "open":
             done = replace(done, empty=done.empty + 1)
             continue
-        turn = step.turn
         with _at(step.where):
             result = ledger.append(
                 conversation_id,
@@ -71,6 +71,7 @@ def import_history(
                 supersedes=turn.supersedes,
                 open_items=turn.open_items,
                 material=turn.material,
+                sequence=None if step.messages else turn.sequence,
             )
         done = replace(
             done,
@@ -109,10 +110,25 @@ def import_records(
 def export_turns(ledger: Ledger, conversation_id: str, branch: str | None = None) -> Iterator[bytes]:
     """Yield every visible turn as one JSON line, oldest first; what was purged is not there any more.
 
+    A withdrawal of a constraint whose turn was purged is left out with it: there is nothing left to withdraw.
     Raises PlannerFault `conversation_not_found` and those of the storage.
     """
+    marked: set[str] = set()
     for turn in ledger.turns(conversation_id, branch=branch):
-        yield dump_record(turn) + b"\n"
+        known = tuple(name for name in turn.supersedes if name in marked)
+        marked.update(mark.constraint_id for mark in turn.must_preserve)
+        yield dump_record(turn if known == turn.supersedes else replace(turn, supersedes=known)) + b"\n"
+
+
+def left_behind(ledger: Ledger, conversation_id: str, branch: str | None = None) -> tuple[str, ...]:
+    """Return the constraints in force that no exported turn marks any more, because theirs was purged.
+
+    Raises as `export_turns` does.
+    """
+    shown = {mark.constraint_id for turn in ledger.turns(conversation_id, branch=branch) for mark in turn.must_preserve}
+    if branch not in (None, ledger.head(conversation_id).branch):
+        return ()
+    return tuple(one.id for one in ledger.view(conversation_id).constraints if one.id not in shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +149,10 @@ def _steps(turns: Iterable[Incoming]) -> Iterator[_Step]:
     waiting: list[tuple[int, Incoming, Message]] = []
     for incoming in turns:
         turn = incoming.turn
-        if not turn.messages:
-            yield _Step(incoming.where, turn, (), is_last=True)
-            continue
         waiting, due = _split(waiting, turn.sequence)
         yield from _grouped(due, waiting)
+        if not turn.messages:
+            yield _Step(incoming.where, turn, (), is_last=True)
         waiting += [(turn.sequence_of(place), incoming, message) for place, message in enumerate(turn.messages)]
     yield from _grouped(_split(waiting, None)[1], [])
 

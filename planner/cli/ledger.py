@@ -93,7 +93,7 @@ def export_command(ledger: str, conversation: str, **given: Any) -> int:
     if given["as_json"] and out == STDIO:
         raise usage("--json goes with --out; the lines themselves are JSON")
     check_outputs({"--out": out}, (ledger,))
-    from planner.adapters.ledger_files import export_turns
+    from planner.adapters.ledger_files import export_turns, left_behind
 
     with open_ledger(ledger, read_only=True) as store, ExitStack() as opened:
         head = store.head(conversation)
@@ -110,14 +110,18 @@ def export_command(ledger: str, conversation: str, **given: Any) -> int:
         write_chunks(out, lines())
         raw, settled = len(store.unclassified(conversation)), len(store.resolutions(conversation))
         purged = [run.through_sequence for run in store.retentions(conversation)]
+        left = left_behind(store, conversation, given["branch"]) if purged else ()
     if raw:
         click.echo(f"not exported: {raw} records that could not be classified", err=True)
     if settled:
         click.echo(f"not exported: how disputes about {settled} facts ended, which belongs to summaries", err=True)
     if purged:
         click.echo(f"not exported: turns up to sequence {purged[-1]}, which were purged", err=True)
+    if left:
+        click.echo(f"not exported: constraints in force of purged turns: {', '.join(left)}", err=True)
     if given["as_json"]:
-        click.echo(json.dumps({"turns": count, "unclassified": raw, "purgedThrough": purged[-1] if purged else None}))
+        counts = {"turns": count, "unclassified": raw, "purgedThrough": purged[-1] if purged else None}
+        click.echo(json.dumps({**counts, "constraintsLeft": list(left)}))
     return 0
 
 
@@ -226,6 +230,6 @@ def _said(done: Imported) -> str:
     taken = f"{done.records:,} records" if done.records else f"{done.turns:,} turns, {done.messages:,} messages"
     notes = [f"{done.known:,} of them were there already"] if done.known else []
     notes += [f"{done.raw:,} unclassified, kept raw"] if done.raw else []
-    notes += [f"{done.empty:,} turns without a message left out"] if done.empty else []
+    notes += [f"{done.empty:,} open turns without a message left out"] if done.empty else []
     notes += ["policy stored"] if done.policy_stored else []
     return f"{done.conversation_id}: {'; '.join([taken, *notes])}"

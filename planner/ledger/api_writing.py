@@ -26,6 +26,7 @@ class TurnFields(TypedDict, total=False):
     supersedes: Sequence[str]
     open_items: Sequence[OpenItem]
     material: Material | None
+    sequence: int | None
 
 
 class Writing:
@@ -50,7 +51,8 @@ class Writing:
 
         messages  with ids; each gets the conversation's next sequence, or its own where that is later. The answer of
                   a stream that did not finish is no message: cancel its turn (R59).
-        fields    state, must_preserve, supersedes, open_items, material of the turn.
+        fields    state, must_preserve, supersedes, open_items, material of the turn; `sequence` of a new turn that is
+                  cancelled or superseded and has no message left, such as the terminal record of another store.
         Idempotent by message id; the same id with other fields is `duplicate_id`.
         """
         return append(self._store, conversation_id, turn_id, messages, TurnChange(**fields), generation)

@@ -19,17 +19,22 @@ from planner.values.reasons import PlannerFault
 from planner.values.turn import Material, Message, MustPreserve, OpenItem, ProtectionReason, Turn, TurnState
 
 ROLES = ("user", "assistant", "tool")
+_ENDED = ("cancelled", "superseded")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnChange:
-    """What an append says of its turn beside the messages; nothing means no change."""
+    """What an append says of its turn beside the messages; nothing means no change.
+
+    sequence  of a turn that begins and ends without a message, the terminal record of another store (X37).
+    """
 
     state: TurnState | None = None
     must_preserve: Sequence[MustPreserve] = field(default=(), repr=False)
     supersedes: Sequence[str] = ()
     open_items: Sequence[OpenItem] = ()
     material: Material | None = None
+    sequence: int | None = None
 
 
 def append(
@@ -43,6 +48,7 @@ def append(
     """Append finished messages to a new turn or to an open one, in one transaction.
 
     Idempotent by message id: same id and fields is a no-op with the same sequence. The turn is checked as a whole.
+    A new turn has a message, or is cancelled or superseded: of such a one a terminal record may be all there is.
     Raises RefusalSignal `invalid-input`, PlannerFault `duplicate_id`, `stale_generation` and those of the storage.
     """
     check_id(turn_id, "$.turnId")
@@ -58,7 +64,7 @@ def append(
         new = [message for message, is_new in placed if is_new]
         if before is not None and new and before.state != "open":
             invalid("$.turnId", "names a turn that is no longer open")
-        if before is None and not new:
+        if before is None and not new and change.state not in _ENDED:
             invalid("$.messages", "is empty, and the turn is new")
         row = _put_turn(scope, turn_id, before, new, change)
         for message in new:
@@ -140,6 +146,7 @@ def _put_turn(
     """Record the turn's new version where something of it changes, and return the newest one."""
     check_marks(change.must_preserve, change.open_items)
     if before is None:
+        first = new[0].sequence or 0 if new else scope.next_sequence(change.sequence, "$.sequence")
         counters = scope.counters
         row = TurnRow(
             conversation=scope.conversation,
@@ -147,7 +154,7 @@ def _put_turn(
             ordinal=counters.turns,
             event=0,
             id=turn_id,
-            sequence=new[0].sequence or 0,
+            sequence=first,
             version=0,
             messages=0,
             state="open",

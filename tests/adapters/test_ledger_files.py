@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.adapters.frames import dump_frame, frame_of, read_frame, stored_frame
-from planner.adapters.ledger_files import export_turns, import_history, import_records
+from planner.adapters.ledger_files import export_turns, import_history, import_records, left_behind
 from planner.ledger.ledger import Ledger
 from planner.planner import Planner
 from planner.values.passage import Passage
@@ -170,17 +170,57 @@ def test_a_turn_behind_the_conversation_is_refused(tmp_path: Path) -> None:
     assert "line 1: $.messages[0].sequence: is not above the conversation's last sequence" == caught.value.detail
 
 
-def test_a_cancelled_turn_has_no_words_to_import(tmp_path: Path) -> None:
-    """Its terminal record is exported, and an import counts it and leaves it out."""
+def test_a_cancelled_turn_comes_as_its_terminal_record(tmp_path: Path) -> None:
+    """Its words are not exported; id, place, state and what is in force on it are, and an import stores them (X37)."""
     with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
         import_history(ledger, "c1", _lines(_plain(2)))
-        ledger.append("c1", "x", [Message("user", "ux", CANARY)])
+        mark = MustPreserve("C1", "No lead.")
+        ledger.append(
+            "c1", "x", [Message("user", "ux", CANARY)], must_preserve=[mark], open_items=[OpenItem("i1", "pending")]
+        )
         ledger.cancel("c1", "x")
+        ledger.append("c1", "y", [Message("user", "uy", "Lead is fine.")])
         exported = b"".join(export_turns(ledger, "c1"))
         assert CANARY.encode() not in exported
-        done = import_history(other, "c1", io.BytesIO(exported))
-        assert (2, 1) == (done.turns, done.empty)
-        assert [turn.id for turn in ledger.turns("c1")][:2] == [turn.id for turn in other.turns("c1")]
+        for known in (0, 4):
+            done = import_history(other, "c1", io.BytesIO(exported))
+            assert (4, known, 0) == (done.turns, done.known, done.empty)
+        assert list(ledger.turns("c1")) == list(other.turns("c1"))
+        assert ledger.view("c1").constraints == other.view("c1").constraints != ()
+        assert other.verify().sound
+
+
+def test_a_withdrawn_constraint_of_a_cancelled_turn_can_be_imported(tmp_path: Path) -> None:
+    """A later turn takes back what a cancelled one marked: the import of an export knows the mark."""
+    with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
+        ledger.append("c1", "x", [Message("user", "ux", "No lead.")], must_preserve=[MustPreserve("C1", "No lead.")])
+        ledger.cancel("c1", "x")
+        ledger.append("c1", "y", [Message("user", "uy", "Lead is fine.")], supersedes=["C1"])
+        import_history(other, "c1", io.BytesIO(b"".join(export_turns(ledger, "c1"))))
+        assert () == ledger.view("c1").constraints == other.view("c1").constraints
+
+
+def test_an_export_after_retention_can_be_imported_and_names_what_it_leaves(tmp_path: Path) -> None:
+    """A constraint in force whose turn was purged is named, and a withdrawal of such a one stops no import (R146)."""
+    with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
+        for number, turn in enumerate(_plain(4, 0)):
+            marks = [MustPreserve(f"C{number}", "No lead.")] if number < 2 else []
+            taken_back = ["C1"] if number == 3 else []
+            ledger.append("c1", turn.id, turn.messages, state="completed", must_preserve=marks, supersedes=taken_back)
+        assert () == left_behind(ledger, "c1")
+        ledger.retain("c1", 4, "30-days")
+        import_history(other, "c1", io.BytesIO(b"".join(export_turns(ledger, "c1"))))
+        assert ["t2", "t3"] == [turn.id for turn in other.turns("c1")]
+        assert ("C0",) == left_behind(ledger, "c1")
+
+
+def test_an_open_turn_without_a_message_is_counted_and_left_out(tmp_path: Path) -> None:
+    """There is nothing of it to store; a completed one is refused."""
+    with Ledger.open(tmp_path / "chat.db") as ledger:
+        done = import_history(ledger, "c1", _lines([*_plain(1, 0), Turn("o", 9, "open", ())]))
+        assert (1, 1, ["t0"]) == (done.turns, done.empty, [turn.id for turn in ledger.turns("c1")])
+        with pytest.raises(RefusalSignal, match="is empty, and the turn is new"):
+            ledger.append("c1", "n", [], state="completed")
 
 
 def test_unclassifiable_records_stay_raw(tmp_path: Path) -> None:
