@@ -26,7 +26,8 @@ class Imported:
     """What an import did. `known` of the turns or records were there already; `raw` could not be classified.
 
     `empty` counts open turns without a message, of which there is nothing to store. The terminal record of a cancelled
-    one is stored: a constraint that stands on it may be in force (X37).
+    one is stored: a constraint that stands on it may be in force (X37). `purged` counts turns that were here and that
+    retention took: an import does not bring them back (R146).
     """
 
     conversation_id: str
@@ -36,6 +37,7 @@ class Imported:
     known: int = 0
     raw: int = 0
     empty: int = 0
+    purged: int = 0
     policy_stored: bool = False
 
 
@@ -56,10 +58,14 @@ def import_history(
     """
     history = read_history(stream)
     done = Imported(conversation_id)
+    boundary = _boundary(ledger, conversation_id)
     for step in _steps(history.turns):
         turn = step.turn
         if not step.messages and turn.state == "open":
             done = replace(done, empty=done.empty + 1)
+            continue
+        if turn.sequence <= boundary and _was_here(ledger, conversation_id, turn.id):
+            done = replace(done, purged=done.purged + step.is_last)
             continue
         with _at(step.where):
             result = ledger.append(
@@ -190,6 +196,23 @@ def _at(where: str) -> Iterator[None]:
         found = PlannerFault(fault.code, located(where, fault.detail))
     if found is not None:
         raise found
+
+
+def _boundary(ledger: Ledger, conversation_id: str) -> int:
+    """Return the sequence up to which originals were purged, -1 where none was."""
+    if conversation_id not in ledger.conversations():
+        return -1
+    runs = (run.through_sequence for run in ledger.retentions(conversation_id))
+    return max((through for through in runs if through is not None), default=-1)
+
+
+def _was_here(ledger: Ledger, conversation_id: str, turn_id: str) -> bool:
+    try:
+        return bool(ledger.turn_versions(conversation_id, turn_id))
+    except PlannerFault as fault:
+        if fault.code != "conversation_not_found":
+            raise
+        return False
 
 
 def _store_frame(ledger: Ledger, conversation_id: str, frame: Frame | None) -> bool:

@@ -231,5 +231,6 @@ def _said(done: Imported) -> str:
     notes = [f"{done.known:,} of them were there already"] if done.known else []
     notes += [f"{done.raw:,} unclassified, kept raw"] if done.raw else []
     notes += [f"{done.empty:,} open turns without a message left out"] if done.empty else []
+    notes += [f"{done.purged:,} turns that were purged not brought back"] if done.purged else []
     notes += ["policy stored"] if done.policy_stored else []
     return f"{done.conversation_id}: {'; '.join([taken, *notes])}"

@@ -214,6 +214,33 @@ def test_an_export_after_retention_can_be_imported_and_names_what_it_leaves(tmp_
         assert ("C0",) == left_behind(ledger, "c1")
 
 
+def test_a_history_that_grew_is_imported_after_retention(tmp_path: Path) -> None:
+    """The same file with more turns, over a boundary: what was purged stays so, the rest is taken (R146)."""
+    with Ledger.open(tmp_path / "chat.db") as ledger:
+        import_history(ledger, "c1", _lines(_plain(3)))
+        ledger.retain("c1", 4, "30-days")
+        done = import_history(ledger, "c1", _lines(_plain(5)))
+        assert (4, 2, 1) == (done.turns, done.known, done.purged)
+        assert _plain(5)[1:] == list(ledger.turns("c1"))
+        with pytest.raises(PlannerFault, match="used in another turn"):
+            import_history(ledger, "c1", _lines([replace(_plain(1)[0], id="never-here")]))
+        assert ledger.verify().sound
+
+
+def test_old_records_that_were_purged_are_not_brought_back(tmp_path: Path) -> None:
+    """Their ids are known, their words are gone: a file with them and newer ones is imported all the same."""
+    trees = [{"id": f"r{at}", "role": "user" if at % 2 else "assistant", "source": "app", "text": CANARY}
+             for at in range(1, 7)]  # fmt: skip
+    data = [json.dumps(tree).encode() + b"\n" for tree in trees]
+    with Ledger.open(tmp_path / "chat.db") as ledger:
+        import_records(ledger, "c1", io.BytesIO(b"".join(data[:4])))
+        ledger.retain("c1", 2, "30-days")
+        done = import_records(ledger, "c1", io.BytesIO(b"".join(data)))
+        assert (6, 4) == (done.records, done.known)
+        assert ["r3", "r5"] == [turn.id for turn in ledger.turns("c1")]
+        assert ledger.verify().sound
+
+
 def test_an_open_turn_without_a_message_is_counted_and_left_out(tmp_path: Path) -> None:
     """There is nothing of it to store; a completed one is refused."""
     with Ledger.open(tmp_path / "chat.db") as ledger:
