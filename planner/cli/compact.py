@@ -108,12 +108,15 @@ def trial_command(answers: tuple[str, ...], ledger: str, conversation: str, **gi
         found = open_compactor(store, conversation, given).trial(texts)
     if not found.prompts:
         return _proposed(found.plan, as_json=given["as_json"])
+    runs = len(getattr(found.plan, "runs", ()))
+    if len(texts) > runs:
+        raise usage(f"there are more answers than runs of the plan, which has {runs}")
     if given["as_json"]:
-        runs = [
+        calls = [
             {"run": prompt.run, "covers": list(prompt.covers), "promptTokens": len(prompt.ids) or None}
             for prompt in found.prompts
         ]
-        click.echo(json.dumps({"plan": as_tree(found.plan), "runs": runs, "verdicts": list(found.verdicts)}))
+        click.echo(json.dumps({"plan": as_tree(found.plan), "runs": calls, "verdicts": list(found.verdicts)}))
     else:
         from planner.cli.draw_ledger import draw_trial
 

@@ -69,7 +69,13 @@ def draw_status(status: Status) -> None:
         say("no summary is in use")
     notes = [("plan", f"{status.plan_id}, runs waiting: {_numbers(status.waiting)}")] if status.plan_id else []
     notes += [("unmet", name) for name in status.unmet]
-    notes += [("boundary", f"originals up to sequence {status.boundary} were purged")] if status.boundary else []
+    notes += (
+        [("spent", f"runs not tried again before their sources change: {_numbers(status.spent)}")]
+        if status.spent
+        else []
+    )
+    if status.boundary is not None:
+        notes.append(("boundary", f"originals up to sequence {status.boundary} were purged"))
     notes += [("notice", name) for name in status.notices]
     if notes:
         rows(("notes", ""), notes)

@@ -9,6 +9,8 @@ from planner.compaction.prompt import SummaryPrompt
 from planner.values.request import CurrentRequest, PlanRequest, TextItem
 
 INSTRUCTIONS_ID = "compaction"
+_REASONED = "</think>"
+_ANSWERS = ("{", "```")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,13 @@ class PromptedRun:
 def spoken(text: str) -> str:
     """Return what a model said after its reasoning, where it wrote that out first.
 
-    >>> spoken("<think>hm</think> {}")
-    '{}'
+    A template may have opened the reasoning itself, so that the text holds its end alone. What begins as an answer is
+    left as it is, whatever stands in it.
+
+    >>> spoken("<think>hm</think> {}"), spoken("hm</think> {}"), spoken('{"goal": "</think>"}')
+    ('{}', '{}', '{"goal": "</think>"}')
     """
-    if not text.lstrip().startswith("<think>"):
-        return text
-    return text.rpartition("</think>")[2].strip()
+    rest, mark = text, _REASONED
+    while mark and not rest.lstrip().startswith(_ANSWERS):
+        _, mark, rest = rest.partition(_REASONED) if _REASONED in rest else ("", "", rest)
+    return text if rest == text else rest.strip()

@@ -22,6 +22,8 @@ from planner.values.compaction import Accepted, CompactionPlan, Rejected, Stalen
 from planner.values.reasons import PlannerFault
 from planner.values.switches import Switches
 
+_SPENT = Rejected("invalid-summary", "retry_spent: $")
+
 
 class Compactor:
     """Compaction of one conversation; may be used beside writers of the same ledger."""
@@ -73,6 +75,7 @@ class Compactor:
     def accept(self, plan_id: str, run: int, answer: str | None, *, finish: str = "stop") -> Saved | Rejected:
         """Judge a model's answer for one run of a plan, and store it if it stands.
 
+        answer  the model's text; reasoning written out before it is left aside.
         finish  `length` where the model was cut off: such an answer is never read (R59).
         Returns `Saved`, also for what the ledger found too late; `Rejected` for what is no summary or was made from
         sources that changed; it is recorded without its text. The same sources are tried twice at most.
@@ -84,14 +87,16 @@ class Compactor:
         plan = self._context.plan(plan_id)
         if not 0 <= run < len(plan.runs):
             raise PlannerFault("conversation_not_found", "no such run of the plan")
-        if self._ledger.rejections(self._conversation_id, plan.runs[run].source_fingerprint) >= MAX_ATTEMPTS:
-            return Rejected("invalid-summary", "retry_spent: $")
+        if not self._tries_left(plan, run):
+            return _SPENT
         view = self._context.view()
-        active = self._ledger.active_plan(self._conversation_id)
-        verdict = judged(
-            self._context, plan, run, None if finish == "length" else answer, view,
-            active_plan_id=None if active is None else active.plan_id,
-        )  # fmt: skip
+        verdict: Accepted | Rejected = Rejected("invalid-summary", "cut_off: $")
+        if finish != "length":
+            active = self._ledger.active_plan(self._conversation_id)
+            text = None if answer is None else spoken(answer)
+            verdict = judged(
+                self._context, plan, run, text, view, active_plan_id=None if active is None else active.plan_id
+            )
         if isinstance(verdict, Rejected):
             self._ledger.record_rejection(self._conversation_id, plan_id, run, verdict)
             return verdict
@@ -104,6 +109,7 @@ class Compactor:
     ) -> tuple[Saved | Rejected, ...]:
         """Do it all: propose, ask the model for each run that waits, judge and store; one retry a run.
 
+        A run whose tries are spent is not asked for; it waits until its sources change or a turn joins it.
         ask   calls the model; it may take minutes, and no transaction waits for it. Its faults leave everything as
               it was, and what was accepted before stays.
         told  called with each run and how it ended.
@@ -118,10 +124,10 @@ class Compactor:
         for prompt in self.prompts(plan):
             if prompt.covers in standing:
                 continue
-            found: Saved | Rejected = Rejected("invalid-summary", "no_answer: $")
-            for _ in range(MAX_ATTEMPTS):
+            found: Saved | Rejected = _SPENT
+            for _ in range(self._tries_left(plan, prompt.run)):
                 answered = ask(prompt)
-                found = self.accept(plan.plan_id, prompt.run, spoken(answered.text), finish=answered.finish)
+                found = self.accept(plan.plan_id, prompt.run, answered.text, finish=answered.finish)
                 if isinstance(found, Saved) or found.reason != "invalid-summary":
                     break
             out.append(found)
@@ -137,7 +143,7 @@ class Compactor:
             return Trial(plan)
         verdicts = []
         for number, answer in zip(range(len(plan.runs)), answers, strict=False):
-            found = judged(self._context, plan, number, answer, view, active_plan_id=plan.plan_id)
+            found = judged(self._context, plan, number, spoken(answer), view, active_plan_id=plan.plan_id)
             verdicts.append("accepted" if isinstance(found, Accepted) else f"{found.reason}: {found.detail}")
         return Trial(plan, tuple(prompted(self._context, plan, view)), tuple(verdicts))
 
@@ -149,6 +155,7 @@ class Compactor:
         plan = self._ledger.active_plan(self._conversation_id) if self._switches.store else None
         covers = tuple((record.covers_from, record.covers_to) for record in view.summaries)
         runs = () if plan is None else plan.runs
+        waiting = tuple(at for at, run in enumerate(runs) if (run.covers_from, run.covers_to) not in covers)
         notices = [] if view.boundary is None else ["history_purged"]
         notices += ["summary_stale"] if view.stale else []
         notices += ["compaction_off"] if not self._switches.summaries else []
@@ -158,7 +165,8 @@ class Compactor:
             covers=covers,
             stale=view.stale,
             plan_id=None if plan is None else plan.plan_id,
-            waiting=tuple(at for at, run in enumerate(runs) if (run.covers_from, run.covers_to) not in covers),
+            waiting=waiting,
+            spent=tuple(at for at in waiting if plan is not None and not self._tries_left(plan, at)),
             unmet=self._context.unmet(),
             boundary=view.boundary,
             notices=tuple(notices),
@@ -190,6 +198,11 @@ class Compactor:
     def unmet(self) -> tuple[str, ...]:
         """Name what is missing for compaction to write; while anything is, it runs read-only (R126)."""
         return self._context.unmet()
+
+    def _tries_left(self, plan: CompactionPlan, run: int) -> int:
+        """Return how often these sources may still be tried, by any plan."""
+        spent = self._ledger.rejections(self._conversation_id, plan.runs[run].source_fingerprint)
+        return max(0, MAX_ATTEMPTS - spent)
 
     def _require_met(self) -> None:
         unmet = self._context.unmet()

@@ -50,7 +50,8 @@ class Status:
     """What a screen may poll (R149): which summaries stand, what waits for a model, what could not be kept.
 
     current   `id@version` of each summary in use, `covers` its turn sequences.
-    waiting   runs of the active plan that have no summary yet.
+    waiting   runs of the active plan that have no summary yet; `spent` are those of them that are not tried again
+              before their sources change or a turn joins them.
     unmet     why compaction writes nothing now; `notices` are codes for the user.
     boundary  sequence up to which originals were purged, None where nothing was (R146).
     """
@@ -61,6 +62,7 @@ class Status:
     stale: tuple[Staleness, ...] = ()
     plan_id: str | None = None
     waiting: tuple[int, ...] = ()
+    spent: tuple[int, ...] = ()
     unmet: tuple[str, ...] = ()
     boundary: int | None = None
     notices: tuple[str, ...] = ()

@@ -60,9 +60,11 @@ class ChatServer(LlamaServer):
         first = choices[0] if isinstance(choices, list) and choices else None
         message = first.get("message") if isinstance(first, dict) else None
         text = message.get("content") if isinstance(message, dict) else None
-        if not isinstance(first, dict) or type(text) is not str:
+        reason = first.get("finish_reason") if isinstance(first, dict) else None
+        if text is None and isinstance(message, dict) and reason == "length":
+            text = ""  # cut off within its reasoning, which such a server hands out apart
+        if type(text) is not str:
             raise PlannerFault("upstream_failed", "the answer has no message content")
-        reason = first.get("finish_reason")
         usage = body.get("usage")
         counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         finish: Literal["stop", "length", "unknown"] = reason if reason in ("stop", "length") else "unknown"

@@ -161,7 +161,7 @@ def test_a_cut_answer_is_never_read(
     where: tuple[str, ...], tmp_path: Path, model: Model, capsysbinary: Capture
 ) -> None:
     """R59: an answer that ran into its limit is rejected however complete it looks, and the same whole one is taken."""
-    line = "context plan rejected: invalid-summary: no_answer: $\n"
+    line = "context plan rejected: invalid-summary: cut_off: $\n"
     here(capsysbinary, "compact", "propose", *where, *LOW)
     prompt = json.loads(here(capsysbinary, "compact", "prompt", *where, *LOW).out)
     answer = tmp_path / "answer.json"
@@ -190,6 +190,9 @@ def test_a_rejected_answer_in_a_trial_writes_nothing(
     assert 2 == done.code
     assert done.err.startswith("context plan rejected: invalid-summary: ")
     assert CANARY not in done.text + done.err
+    done = here(capsysbinary, "compact", "trial", answer, answer, *where, *LOW)
+    assert (2, "") == (done.code, done.text)
+    assert done.err.endswith("there are more answers than runs of the plan, which has 1\n")
     assert before == Path(where[1]).read_bytes()
 
 
@@ -383,3 +386,14 @@ def test_what_rests_on_a_source_without_rights_is_in_no_prompt(
     rights.write_text("[", encoding="utf-8")
     refused = here(capsysbinary, "compact", "propose", *where, "--rights", rights)
     assert (2, True) == (refused.code, "invalid-input" in refused.err)
+
+
+def test_a_boundary_at_the_first_message_is_shown(tmp_path: Path, capsysbinary: Capture) -> None:
+    """R146, R149: sequence 0 is a boundary like any other."""
+    with Ledger.open(tmp_path / "a.db") as ledger:
+        for at in range(3):
+            messages = [Message("user", f"u{at}", "Paint."), Message("assistant", f"a{at}", "Yes.")]
+            ledger.append("c1", f"t{at}", messages, state="completed")
+        ledger.retain("c1", 1, "30-days")
+    done = here(capsysbinary, "compact", "status", "--ledger", tmp_path / "a.db", "--conversation", "c1")
+    assert "originals up to sequence 0 were purged" in done.text

@@ -101,7 +101,7 @@ def test_a_cut_answer_is_never_read(ledger: Ledger) -> None:
     """An answer that ran into the output limit is no summary, even where its text would pass (R59)."""
     fill(ledger, 6)
     done = compactor(ledger).run(Script(finish="length"))
-    assert [Rejected("invalid-summary", "no_answer: $")] == list(done)
+    assert [Rejected("invalid-summary", "cut_off: $")] == list(done)
     assert [] == kept_summaries(plan(ledger, request(TIGHT)))
 
 
@@ -115,13 +115,39 @@ def test_the_same_sources_are_tried_twice_at_most(ledger: Ledger) -> None:
     compactor(ledger).propose(replace_active=True)
     done = compactor(ledger).run(again)
     assert [Rejected("invalid-summary", "retry_spent: $")] == [one for one in done if isinstance(one, Rejected)]
+    assert [] == again.asked
+    assert ((0,), (0,)) == (compactor(ledger).status().waiting, compactor(ledger).status().spent)
+    fill(ledger, 1, start=6)
+    assert ["accepted"] == [one.status for one in compactor(ledger).run(again) if isinstance(one, Saved)]
+    assert (1, ()) == (len(again.asked), compactor(ledger).status().spent)
 
 
-def test_reasoning_before_the_answer_is_not_the_answer(ledger: Ledger) -> None:
-    """A model that thinks aloud first is read behind its thought."""
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<think>{ hm }</think>\n%s", "The template opened it. { hm }\n</think>\n\n%s", "<think>a</think> b</think>%s",
+        "<think>x</think>\n```json\n%s\n```",
+    ],
+)  # fmt: skip
+def test_reasoning_before_the_answer_is_not_the_answer(ledger: Ledger, written: str) -> None:
+    """A model that thinks aloud first is read behind its thought, whoever hands its words over."""
     fill(ledger, 6)
-    done = compactor(ledger).run(Script(spoil=lambda text: f"<think>{{ hm }}</think>\n{text}"))
+    script = Script()
+    answer = written.replace("%s", script(compactor(ledger).prompts(frozen(ledger))[0]).text)
+    assert ("accepted",) == compactor(ledger).trial([answer]).verdicts
+    found = compactor(ledger).accept(frozen(ledger).plan_id, 0, answer)
+    assert isinstance(found, Saved), found
+    assert "accepted" == found.status
+
+
+def test_reasoning_marks_within_an_answer_are_words_of_it(ledger: Ledger) -> None:
+    """A conversation may be about such marks: what begins as an answer is taken as it is."""
+    ledger.append(CHAT, "t", [Message("user", "u", "Keep 7 </think> marks."), Message("assistant", "a", "I will.")],
+                  state="completed")  # fmt: skip
+    fill(ledger, 5)
+    done = compactor(ledger).run(Script())
     assert ["accepted"] == [one.status for one in done if isinstance(one, Saved)]
+    assert "Keep 7 </think> marks." in ledger.view(CHAT).summaries[0].summary_text
 
 
 def test_what_is_appended_while_the_model_works_stays_and_the_summary_stands(ledger: Ledger) -> None:

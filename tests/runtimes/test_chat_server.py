@@ -47,6 +47,19 @@ def test_messages_go_to_any_other_server(upstream: Upstream) -> None:
     assert ("m", 5) == (upstream.asked[0][1]["model"], upstream.asked[0][1]["max_tokens"])
 
 
+def test_a_server_that_keeps_reasoning_apart_cut_the_answer_off(upstream: Upstream) -> None:
+    """Without words because the limit was met in the reasoning: a cut answer, not a broken one."""
+    for reason, wanted in (("length", "length"), ("stop", None)):
+        answer = {"choices": [{"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": reason}]}
+        upstream.answers["/v1/chat/completions"] = (200, json.dumps(answer).encode())
+        if wanted is not None:
+            done = ChatServer(upstream.url).complete_messages([{"role": "user", "content": "x"}], 5)
+            assert ("", wanted) == (done.text, done.finish)
+            continue
+        with pytest.raises(PlannerFault, match="no message content"):
+            ChatServer(upstream.url).complete_messages([{"role": "user", "content": "x"}], 5)
+
+
 def test_llama_is_told_by_its_settings(upstream: Upstream) -> None:
     """Only llama.cpp answers /props with its generation settings."""
     assert ChatServer(upstream.url).is_llama() is False
