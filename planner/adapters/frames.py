@@ -56,17 +56,20 @@ def read_frame(data: bytes, base: Path | None = None) -> Frame:
 
 
 def frame_of(request: PlanRequest, *, names_bundle: bool = True) -> Frame:
-    """Return what of a request does not belong to one call, with a version for its policy.
-
-    A policy without `policyVersion` gets one made of its own words, so that another policy is another version
-    (X13, R126).
-    """
+    """Return what of a request does not belong to one call, with a version for its policy."""
     defaults = {one.name: _default(one) for one in fields(PlanRequest) if one.name in _OF_ONE_CALL}
-    kept = replace(request, **defaults)
-    if kept.policy_version == UNVERSIONED:
-        words = [[item.id, item.text] for item in (*kept.policy, *kept.data_scope)]
-        kept = replace(kept, policy_version=f"words-{digest(canonical(words))[:32]}")
-    return Frame(kept, names_bundle)
+    return Frame(versioned(replace(request, **defaults)), names_bundle)
+
+
+def versioned(request: PlanRequest) -> PlanRequest:
+    """Return a request whose policy has a version: without `policyVersion` one made of its own words.
+
+    So another policy is another version, and the same words are the same wherever they come from (X13, R126).
+    """
+    if request.policy_version != UNVERSIONED:
+        return request
+    words = [[item.id, item.text] for item in (*request.policy, *request.data_scope)]
+    return replace(request, policy_version=f"words-{digest(canonical(words))[:32]}")
 
 
 def empty_frame() -> Frame:

@@ -177,13 +177,15 @@ def plan_stored(
 
 
 def _frame(ledger: Ledger, conversation: str, name: str | None) -> Frame:
-    from planner.adapters.frames import empty_frame, read_frame, stored_frame
+    from planner.adapters.frames import empty_frame, read_frame, stored_frame, versioned
     from planner.values.strict_json import REQUEST_BOUNDS
 
     if name is None:
         return stored_frame(ledger, conversation) or empty_frame()
     data = read_input(name, REQUEST_BOUNDS.total_bytes)
-    return read_frame(data, None if name == STDIO else Path(name).resolve().parent)
+    frame = read_frame(data, None if name == STDIO else Path(name).resolve().parent)
+    # The policy may be the stored one, under whose version summaries were made.
+    return replace(frame, request=versioned(frame.request))
 
 
 def stored_request(ledger: Ledger, conversation: str, name: str | None) -> PlanRequest:

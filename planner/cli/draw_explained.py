@@ -28,7 +28,7 @@ def draw_summaries(receipt: Receipt) -> None:
         rows(
             ("summary", "stands for turns", "fate", "why", "ids"),
             [
-                (f"{use.id}@{use.version}", f"{use.covers[0]} to {use.covers[1]}", use.fate,
+                (f"{use.id}@{use.version}" if use.version else use.id, f"{use.covers[0]} to {use.covers[1]}", use.fate,
                  use.cause or ("" if use.fate == "used" else meaning(use.fate)), ", ".join(use.ids))
                 for use in receipt.summaries
             ],

@@ -79,6 +79,7 @@ def _withheld(name: str, receipt: Receipt) -> frozenset[str]:
 
 def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> PlanRequest:
     """Put a recorded request together again: its frame, the turns of its revision, the summaries it used."""
+    from planner.adapters.frames import UNVERSIONED, versioned
     from planner.gate.checks_receipt import digest_of
     from planner.ledger.parts import CANONICAL_REQUEST
     from planner.values.digest import withheld_digest
@@ -89,6 +90,8 @@ def _from_ledger(name: str, receipt: Receipt, given: PlanRequest | None) -> Plan
     if conversation is None or receipt.request_digest is None:
         raise PlannerFault("conversation_not_found", "the receipt names no conversation of a ledger")
     with open_ledger(name, read_only=True) as store:
+        if given is not None and receipt.policy_version != UNVERSIONED:
+            given = versioned(given)
         stored = given or parse_request(store.part(conversation, CANONICAL_REQUEST, receipt.request_digest), Path())
         frame = replace(stored, conversation_id=conversation, generation=receipt.generation, revision=receipt.revision)
         turns = store.turns_at(conversation, generation=receipt.generation, revision=receipt.revision)

@@ -18,8 +18,9 @@ def _refusals() -> tuple[Code, ...]:
              "Correct the field at that path."),
         Code("invalid-summary", "refusal", "A summary breaks its gate; it is not used, and with onInvalidSummary "
              "refuse the call is refused.", "Rebuild the summary; with onInvalidSummary raw its turns stay raw."),
-        Code("stale-source", "refusal", "A summary's sources changed; it is not used, and with onInvalidSummary "
-             "refuse the call is refused.", "Compact again."),
+        Code("stale-source", "refusal", "A summary's sources changed, or it was made under another policy or strategy "
+             "version; it is not used, and with onInvalidSummary refuse the call is refused.",
+             "Compact again; a summary of another policy version is used under that version alone."),
         Code("insufficient_evidence", "refusal", "Evidence the answer must cite cannot be in the prompt.",
              "Retrieve again, narrow the question, or use a larger approved tier."),
         Code("protected_source_revoked", "refusal", "A turn that must stay rests on a source that may not be used any "

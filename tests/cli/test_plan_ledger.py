@@ -17,7 +17,7 @@ from planner.values.request import PlanRequest
 from planner.values.turn import Message
 from planner.wire.dump import dump_receipt
 from planner.wire.parse import parse_plan, parse_receipt
-from tests.cli.ledger_support import CANARY, chat_file, here
+from tests.cli.ledger_support import CANARY, chat_file, here, model_server
 
 Capture = pytest.CaptureFixture[bytes]
 REFERENCE = ("--bundle", "reference")
@@ -91,6 +91,27 @@ def test_a_request_brings_policy_and_the_ledger_the_rest(
         path.write_text(json.dumps(tree))
         assert kept == here(capsysbinary, "plan", path, *where, *REFERENCE, "--json").json["kept"][0]
     assert "policy/p1" == here(capsysbinary, "plan", *where, *REFERENCE, "--json").json["kept"][0]
+
+
+def test_a_policy_of_the_same_words_uses_the_same_summaries(
+    where: tuple[str, ...], tmp_path: Path, capsysbinary: Capture
+) -> None:
+    """X13: without `policyVersion` the words are the version, from a file as from the ledger."""
+    with model_server() as model:
+        assert 0 == here(capsysbinary, "compact", "run", *where, "--risk", "low", "--url", model.url).code
+    path, receipt = tmp_path / "request.json", tmp_path / "receipt.json"
+    window = (*where, *REFERENCE, "--window", "1500", "--reserve", "64")
+    stale = [("stale-source", "policy_version")]
+    for text, fates in (("Answer shortly.", [("used", None)]), ("Answer at length.", stale)):
+        tree = {"modelBundleId": "reference", "policy": [{"id": "p1", "text": text}], "request": {"text": "And?"}}
+        path.write_text(json.dumps(tree))
+        done = here(capsysbinary, "plan", path, *window, "--json", "--receipt", receipt)
+        assert fates == [(one["fate"], one["cause"]) for one in done.json["receipt"]["summaries"]]
+        replayed = here(capsysbinary, "replay", receipt, "--ledger", where[1])
+        assert (0, "") == (replayed.code, replayed.err)
+        shown = here(capsysbinary, "explain", receipt).text
+        assert (fates[0][1] or "used") in shown
+        assert "@0" not in shown
 
 
 def test_a_question_may_come_with_the_request(where: tuple[str, ...], tmp_path: Path, capsysbinary: Capture) -> None:
