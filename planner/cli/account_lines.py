@@ -51,6 +51,15 @@ def _runtime_lines(account: Account) -> tuple[Line, ...]:
     return tuple(line for line in found if line.tokens)
 
 
+def part_lines(account: Account) -> tuple[Line, ...]:
+    """Return what is shown below the parts of the window and is in them already: it is in no sum and in no bar.
+
+    Images and sounds stand in request and history, and an account does not say how many in which.
+    """
+    line = Line("", "of request and history: images and sounds", account.part_tokens, "green")
+    return (line,) if line.tokens else ()
+
+
 def free_tokens(account: Account) -> int:
     """Return the tokens of the window that nobody uses; negative by what is missing on overflow."""
     taken = account.input_tokens + account.reserved_output_tokens + account.safety_margin_tokens

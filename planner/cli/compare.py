@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner.cli.account_lines import account_lines, removal_name
+from planner.cli.account_lines import account_lines, part_lines, removal_name
 from planner.values.account import Account
 
 if TYPE_CHECKING:
     from planner.values.plan import Plan, Refusal
     from planner.values.receipt import Receipt
+
+
+_LAST = ("free", "limit")
+"""The lines that close the account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,16 @@ def compare(before: Receipt, after: Receipt) -> Difference:
 def _tokens(before: Account | None, after: Account | None) -> tuple[tuple[str, int, int], ...]:
     if before is None or after is None:
         return ()
-    pairs = zip(account_lines(before), account_lines(after), strict=True)
-    lines = [(old.name, old.tokens, new.tokens) for old, new in pairs]
-    lines.append(("limit", before.input_limit, after.input_limit))
+    old, new = _by_name(before), _by_name(after)
+    # A line that only one of them has stands where it would, before what is free.
+    names = [name for name in (*old, *new) if name not in _LAST]
+    lines = [(name, old.get(name, 0), new.get(name, 0)) for name in dict.fromkeys((*names, *_LAST))]
     return tuple(line for line in lines if line[1] != line[2])
+
+
+def _by_name(account: Account) -> dict[str, int]:
+    lines = {line.name: line.tokens for line in (*account_lines(account), *part_lines(account))}
+    return lines | {"limit": account.input_limit}
 
 
 def draw_difference(before: Receipt, answer: Plan | Refusal, found: Difference) -> None:

@@ -19,6 +19,7 @@ from planner.cli.account_lines import (
     bar,
     by_kind,
     free_tokens,
+    part_lines,
     removal_name,
 )
 from planner.values.reasons import CODES
@@ -101,7 +102,7 @@ def draw_refusal(refusal: Refusal) -> None:
 
 
 def draw_account(account: Account) -> None:
-    """Draw the bar against the limit and the table whose tokens add up to it."""
+    """Draw the bar against the limit, the table whose tokens add up to it, and below it what is in them already."""
     lines = account_lines(account)
     if free_tokens(account) >= 0:
         drawn = Text("[")
@@ -112,10 +113,16 @@ def draw_account(account: Account) -> None:
     made = table("", "part", "tokens", "share", right=(2, 3))
     for line in lines:
         if line.tokens or line.letter != "M":
-            share = f"{100 * line.tokens / account.input_limit:.1f} %" if account.input_limit else ""
+            share = _share(line.tokens, account)
             made.add_row(Text(line.letter, style=line.colour), line.name, f"{line.tokens:,}", share)
     made.add_row("", "limit", f"{account.input_limit:,}", "", style="bold")
+    for line in part_lines(account):
+        made.add_row("", line.name, f"{line.tokens:,}", _share(line.tokens, account), style=line.colour)
     console().print(made)
+
+
+def _share(tokens: int, account: Account) -> str:
+    return f"{100 * tokens / account.input_limit:.1f} %" if account.input_limit else ""
 
 
 def draw_kept(kept: Sequence[str]) -> None:

@@ -45,6 +45,15 @@ def draw_forms(receipt: Receipt) -> None:
         )
 
 
+def draw_parts(receipt: Receipt) -> None:
+    """Draw which images and sounds are in the prompt, and what each costs as the bundle declares it."""
+    rows(
+        ("image or sound", "type", "turn", "message", "tokens"),
+        [(use.part_id, use.type, use.turn_id, use.message_id, f"{use.tokens:,}") for use in receipt.parts],
+        right=(4,),
+    )
+
+
 def draw_recorded(found: Recorded) -> None:
     """Draw a plan, refusal or receipt: its account, then every id with its fate and the reason."""
     receipt = found.receipt
@@ -61,6 +70,8 @@ def draw_recorded(found: Recorded) -> None:
         items = receipt.account.items
         rows(("kept", "tokens"), [(name, f"{items.get(name, 0):,}") for name in receipt.kept], right=(1,))
     draw_forms(receipt)
+    if receipt.parts:
+        draw_parts(receipt)
     rows(
         ("removed", "reason", "meaning", "what would change it"),
         [(removal_name(one), one.reason, meaning(one.reason), remedy(one.reason)) for one in receipt.removed],
