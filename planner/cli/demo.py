@@ -53,7 +53,7 @@ def command(require: str | None, window: int) -> int:
 def demo_file() -> Path:
     """Return the demo's request: inside the package in a wheel, among the fixtures in a checkout."""
     inside = _PACKAGE / "_demo" / _FILE
-    beside = _PACKAGE.parent / "fixtures" / "samples" / "demo" / _FILE
+    beside = _PACKAGE.parent / "fixtures" / "demo" / _FILE
     for path in (inside, beside):
         if path.is_file():
             return path

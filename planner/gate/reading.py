@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,11 +49,12 @@ def _flaws(found: Candidate) -> Iterator[tuple[str, str]]:
 
 
 def read_samples(folder: Path) -> Iterator[Sample]:
-    """Read every `*.json` in the folders of the families, by path, one at a time; other folders are not looked at.
+    """Read every `*.json` in the folders of the families, by path, one at a time.
 
     Raises RefusalSignal invalid-input for a file that is no sample, lies in another family's folder, breaks a rule of
-    requests or has an id twice, PlannerFault file_not_readable.
+    requests or has an id twice, and for a folder that no sample would be read from; PlannerFault file_not_readable.
     """
+    _check_places(folder)
     seen: set[str] = set()
     for path in sorted(path for family in FAMILIES for path in (folder / family).glob("*.json")):
         name = path.relative_to(folder).as_posix()
@@ -76,6 +78,39 @@ def read_samples(folder: Path) -> Iterator[Sample]:
         except RefusalSignal as signal:
             raise RefusalSignal(signal.reason, f"{name}: {signal.detail}") from None
         yield sample
+
+
+def _check_places(folder: Path) -> None:
+    """Refuse samples that nothing would read: what is passed over in silence looks like what passed (R191).
+
+    Folders and files whose names begin with a dot are those of other tools, and so is what is no JSON.
+    """
+    try:
+        for path in _shown(folder):
+            if path.is_dir() and path.name not in FAMILIES:
+                invalid(_named(path), f"is no family's folder; {_nearest(path.name)}")
+            if path.suffix == ".json" and not path.is_dir():
+                invalid(_named(path), "lies beside the families' folders; a sample lies in that of its family")
+        for path in (path for family in FAMILIES if (folder / family).is_dir() for path in _shown(folder / family)):
+            # What is named like a sample is read as one, and then cannot be.
+            if path.is_dir() and path.suffix != ".json":
+                invalid(f"{path.parent.name}/{_named(path)}", "is a folder in a family's folder; samples lie beside it")
+    except OSError:
+        raise PlannerFault("file_not_readable", "the folder of the samples cannot be read") from None
+
+
+def _shown(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _named(path: Path) -> str:
+    """Return the name of what was found, where it is one that a line, a table and a page can show."""
+    return path.name if is_id(path.name) else "$"
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name.lower().replace("-", "_"), FAMILIES, n=1)
+    return f"the nearest is {near[0]}" if near else f"the families are {', '.join(FAMILIES)}"
 
 
 def read_matrix(path: Path) -> tuple[MatrixCell, ...]:

@@ -191,9 +191,7 @@ def test_samples_are_the_users_and_a_vanished_id_blocks(desk: Desk) -> None:
     assert len(list(family.glob("*.json"))) == len({run["sample"] for run in done.json["evidence"]["runs"]})
     done = desk.activate(NEWER, "--samples", old, "--samples", new)
     assert (2, True) == (done.code, "--samples names a sample twice" in done.err)
-    done = desk.activate(
-        NEWER, "--samples", new, "--published", ROOT / "fixtures/samples/demo/building_desk.request.json"
-    )
+    done = desk.activate(NEWER, "--samples", new, "--published", ROOT / "fixtures/demo/building_desk.request.json")
     assert (2, True) == (done.code, "--published holds 1 samples that --samples does not" in done.err)
 
 

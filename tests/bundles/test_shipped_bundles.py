@@ -17,7 +17,7 @@ from planner.encoding.template import TemplateFailure, render_plain, variables
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "model_bundles" / "reference"
-DEMO = ROOT / "fixtures" / "samples" / "demo"
+DEMO = ROOT / "fixtures" / "demo"
 
 
 def tool(path: str) -> ModuleType:

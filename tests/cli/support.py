@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = ROOT / "fixtures" / "samples" / "demo"
+DEMO = ROOT / "fixtures" / "demo"
 REQUEST = DEMO / "building_desk.request.json"
 CHAT = DEMO / "building_desk.chat.json"
 TOOLS = DEMO / "building_desk.tools.json"

@@ -19,12 +19,12 @@ HEAVY = "pydantic rich numpy jinja2 tokenizers transformers sentencepiece platfo
         (["nonsense"], HEAVY),
         (["count", "--text", "hello", "--bundle", "reference"], "pydantic numpy transformers rich jinja2"),
         (
-            ["count", "--chat", "fixtures/samples/demo/building_desk.chat.json", "--bundle", "reference"],
+            ["count", "--chat", "fixtures/demo/building_desk.chat.json", "--bundle", "reference"],
             "pydantic numpy transformers rich",
         ),
         (["reasons", "--markdown"], HEAVY),
         (
-            ["plan", "fixtures/samples/demo/building_desk.request.json", "--bundle", "reference", "--json"],
+            ["plan", "fixtures/demo/building_desk.request.json", "--bundle", "reference", "--json"],
             "rich numpy transformers",
         ),
     ],

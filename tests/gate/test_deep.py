@@ -20,7 +20,7 @@ from planner.wire.dump import dump_plan_file, dump_request
 from planner.wire.parse import parse_request
 from tests.cli.support import planner as command
 
-DEMO = Path(__file__).resolve().parents[2] / "fixtures/samples/demo/building_desk.request.json"
+DEMO = Path(__file__).resolve().parents[2] / "fixtures/demo/building_desk.request.json"
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ _HOSTS = re.compile(
         )
     )
 )  # fmt: skip
-ALLOWED = frozenset({"tools/reference_bundle/corpus", "fixtures/samples"})
+ALLOWED = frozenset({"tools/reference_bundle/corpus", "fixtures/demo", "fixtures/samples"})
 """Text that was written as content: a path or host in it is part of a story."""
 
 

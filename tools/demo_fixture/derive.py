@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "samples" / "demo"
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "demo"
 
 
 def openai_message(message: dict[str, Any]) -> dict[str, Any]:

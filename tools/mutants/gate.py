@@ -147,9 +147,14 @@ MUTANTS = (
         _VERDICT,
         "            if not self._families[family, bundle_id]\n",
         "            if not self._samples[family]\n",
-        "R191",
+        "R191_gate_six_families",
     ),
-    Mutant(_VERDICT, "            for family in FAMILIES\n", "            for family in FAMILIES[:-1]\n", "R191"),
+    Mutant(
+        _VERDICT,
+        "            for family in FAMILIES\n",
+        "            for family in FAMILIES[:-1]\n",
+        "R191_gate_six_families",
+    ),
     Mutant(
         _RECEIPTS, "if receipt.bundle_digest not in candidate.bundle_digests:", "if not receipt.bundle_digest:", "R192"
     ),
@@ -237,7 +242,14 @@ MUTANTS = (
         _VERDICT,
         '            verdict="block" if reasons else "pass",\n',
         '            verdict="block" if self.blocked else "pass",\n',
-        "R191",
+        "R191_gate_six_families",
+    ),
+    Mutant("gate/reading.py", "    _check_places(folder)\n", "", "R191_gate_six_families_and"),
+    Mutant(
+        "gate/reading.py",
+        "and path.name not in FAMILIES:",
+        "and not any(path.iterdir()):",
+        "R191_gate_six_families_and",
     ),
     Mutant("gate/report.py", "    if not coverage.targets:\n", "    if False:\n", "R211"),
     Mutant(
