@@ -16,6 +16,12 @@ def draw_gate(result: GateResult) -> None:
     rows(("family", "cells"), [(name, str(count)) for name, count in coverage.families.items()], right=(1,))
     say(f"bundles  {', '.join(coverage.bundles)}    tiers  {', '.join(coverage.tiers)}")
     say(f"cells    {result.cells:,} run, {result.reused:,} of them taken from before, {result.blocked:,} blocked")
+    silent = [name for name, count in result.compared.items() if not count]
+    for name, count in result.compared.items():
+        if count:
+            say(f"{name}  compared with bundle or sample in {count:,} of {result.cells:,} cells")
+    if silent and result.cells:
+        say(f"not compared  {', '.join(silent)}: no bundle and no sample states it")
     if result.reasons:
         shown = [(reason.code, printable(reason.id)) for reason in result.reasons[:MOST_REASONS]]
         rows(("blocks", "where"), shown)

@@ -26,7 +26,9 @@ def release_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--tools", metavar="FILE", help="The declarations of its tools, any JSON."),
         click.option("--policy", metavar="FILE", help="Its policy, any JSON."),
         click.option("--hardening", metavar="FILE", help="Its hardening configuration, any JSON."),
-        click.option("--template-version", default="1", metavar="V", help="Version of its template."),
+        click.option(
+            "--template-version", metavar="V", help="Version of its template; default: what the bundles state."
+        ),
         click.option("--summary-schema-version", default="1.0", metavar="V", help="Version of its summaries."),
     ]
     for option in reversed(options):
@@ -41,11 +43,14 @@ def released(given: dict[str, Any]) -> Candidate:
 
     version = given["app_version"]
     planners = [planner_for(ref) for ref in split("--bundles", given["bundles"])]
-    digests = tuple(one.encoder(app_version=version).bundle.manifest.digest for one in planners)
+    manifests = [one.encoder(app_version=version).bundle.manifest for one in planners]
+    digests = tuple(manifest.digest for manifest in manifests)
     parts: dict[str, Any] = {
         name: None if given[name] is None else read_input(given[name], REQUEST_BOUNDS.total_bytes) for name in PARTS
     }
-    parts |= {name: given[name] for name in ("template_version", "summary_schema_version")}
+    stated = {manifest.template_version for manifest in manifests if manifest.template_version is not None}
+    parts["template_version"] = given["template_version"] or ",".join(sorted(stated)) or "1"
+    parts["summary_schema_version"] = given["summary_schema_version"]
     return candidate_of(version, digests, parts)
 
 

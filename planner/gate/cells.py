@@ -6,10 +6,11 @@ A cell is a pure function of what its digest covers, so equal cells may be taken
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from planner.gate.checks import check_answer, reasons_of
+from planner.gate.identity import check_identity
 from planner.gate.lifecycle import play
 from planner.gate.limits import AS_ASKED, Planning, has_own_limit, request_of
 from planner.values.bundle import Bundle, Manifest
@@ -102,9 +103,16 @@ def run_cell(cell: Cell, subject: Subject) -> CellResult:
         if cell.bundle_digest != subject.bundle.manifest.digest:
             # Its files changed since the run began, or a worker opened others.
             raise PlannerFault("bundle_mismatch", "the bundle is not the one of the cell")
-        return _run(cell, subject)
+        return _identified(_run(cell, subject), cell, subject.bundle.manifest)
     except PlannerFault as fault:
         return _result(cell, fault.code, (Reason("bundle_unusable", fault.code),), ())
+
+
+def _identified(result: CellResult, cell: Cell, manifest: Manifest) -> CellResult:
+    """Return a result with what the candidate's versions and digests were compared with, and where they differ."""
+    found = dict(check_identity(cell.candidate, cell.sample, manifest))
+    reasons = (*(reason for reason in found.values() if reason is not None), *result.reasons)
+    return replace(result, verdict="block" if reasons else "pass", reasons=reasons, compared=tuple(found))
 
 
 def _run(cell: Cell, subject: Subject) -> CellResult:

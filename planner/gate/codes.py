@@ -79,6 +79,8 @@ _CELL = (
     GateCode("sample_too_large", "cell", "A sample at the limit does not fit whole into the bundle's context.",
              "Shorten the sample."),
     GateCode("bundle_unusable", "cell", "The bundle cannot be opened or used.", "See planner bundle check."),
+    GateCode("identity_differs", "cell", "Bundle or sample state another version or digest than the candidate; the "
+             "field is named.", "Make the candidate anew (planner gate candidate), or write the sample anew."),
     GateCode("count_not_exact", "cell", "A count is an upper bound, or one that only a runtime made.",
              "Use a runtime that takes ids."),
 )  # fmt: skip

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from planner.gate.lifecycle import is_event
+from planner.values.account import wire_field
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.check import check_request
 from planner.values.digest import canonical
 from planner.values.field_rules import ID_RULE, VERSION_RULE, invalid, is_id, is_version
-from planner.values.gate import FAMILIES, Sample
+from planner.values.gate import FAMILIES, Sample, WrittenFor
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.strict_json import REQUEST_BOUNDS, load_strict
 from planner.wire.parse import parse_record
@@ -38,9 +39,10 @@ def _flaws(found: Candidate) -> Iterator[tuple[str, str]]:
     yield from ((place, "expected a sha256 in lower-case hex") for place, one in digests.items() if not _is_sha256(one))
     if not found.bundle_digests:
         yield "bundleDigests", "is empty"
-    versions = {"appVersion": found.app_version, "templateVersion": found.template_version,
-                "summarySchemaVersion": found.summary_schema_version}  # fmt: skip
+    versions = {"appVersion": found.app_version, "summarySchemaVersion": found.summary_schema_version}
     yield from ((place, VERSION_RULE) for place, one in versions.items() if not is_version(one))
+    if not all(is_version(one) for one in found.template_versions):
+        yield "templateVersion", f"{VERSION_RULE}; several have commas between them"
     if not 0 < found.caps.fixed_share <= 1:
         yield "caps.fixedShare", "expected a share above 0 and at most 1"
     for name in ("policy", "fresh", "growth"):
@@ -68,6 +70,8 @@ def read_samples(folder: Path) -> Iterator[Sample]:
         if sample.id in seen:
             invalid(name, "has the id of another sample")
         seen.add(sample.id)
+        for place, what in _origin_flaws(sample.written_for):
+            invalid(f"{name}: $.writtenFor.{place}", what)
         if sample.events and sample.request.summaries:
             invalid(f"{name}: $.request.summaries", "cannot stand in a script: it writes turns alone")
         for event in sample.events:
@@ -78,6 +82,17 @@ def read_samples(folder: Path) -> Iterator[Sample]:
         except RefusalSignal as signal:
             raise RefusalSignal(signal.reason, f"{name}: {signal.detail}") from None
         yield sample
+
+
+def _origin_flaws(found: WrittenFor) -> Iterator[tuple[str, str]]:
+    for name in ("tool_set_digest", "hardening_digest", "policy_digest"):
+        value = getattr(found, name)
+        if value is not None and not _is_sha256(value):
+            yield wire_field(name), "expected a sha256 in lower-case hex"
+    for name in ("template_version", "summary_schema_version"):
+        value = getattr(found, name)
+        if value is not None and not is_version(value):
+            yield wire_field(name), VERSION_RULE
 
 
 def _check_places(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.gate.checks_receipt import is_counted, plan_id_of
+from planner.gate.identity import states
 from planner.gate.reading import found_bytes
 from planner.values.candidate import Candidate, MatrixCell
 from planner.values.digest import canonical, digest
@@ -76,6 +77,8 @@ def _check(observation: Observation, receipt: Receipt, candidate: Candidate, nam
         yield Reason("receipt_of_other_candidate", name)
     if receipt.bundle_digest not in candidate.bundle_digests:
         yield Reason("receipt_of_other_bundle", name)
+    if receipt.template_version is not None and not states(candidate, "template_version", receipt.template_version):
+        yield Reason("identity_differs", name)
     if not is_counted(receipt):
         yield Reason("count_not_exact", name)
     if plan_id_of(receipt) != receipt.plan_id:

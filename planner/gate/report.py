@@ -155,6 +155,11 @@ def _coverage(result: GateResult) -> Iterator[str]:
     yield "<h2>What was run, and what was not</h2>"
     rows = [[*_plain(name), (f"{count:,}", True)] for name, count in coverage.families.items()]
     yield from _table([("family", False), ("cells", True)], rows, "Cells per family")
+    rows = [[*_plain(name), (f"{count:,} of {result.cells:,}", True)] for name, count in result.compared.items()]
+    heads = [("candidate's", False), ("cells", True)]
+    yield from _table(
+        heads, rows, "Cells in which bundle or sample state the same of the candidate, and it was compared"
+    )
     yield f"<p>Bundles: {escape(', '.join(coverage.bundles))}. Tiers: {escape(', '.join(coverage.tiers))}.</p>"
     if not coverage.targets:
         yield "<p>No matrix of targets was given: nothing is said about any device.</p>"

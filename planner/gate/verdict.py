@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from planner.gate.identity import IDENTITY
 from planner.values.candidate import Candidate, Evidence, MatrixCell
 from planner.values.gate import FAMILIES, CellResult, Coverage, GateResult, Reason
 from planner.values.integration import PlatformCheck
@@ -37,6 +38,7 @@ class Tally:
         self._runtimes = runtimes or {}
         self._families: Counter[tuple[str, str]] = Counter()
         self._samples: Counter[str] = Counter()
+        self._compared: Counter[str] = Counter()
         self._tiers: set[str] = set()
         self._ran: set[tuple[str, str]] = set()
         self._codes: dict[Reason, None] = {}
@@ -48,6 +50,7 @@ class Tally:
         self.reused += reused
         self._tiers.add(result.tier)
         self._ran.add((result.bundle_digest, result.tier))
+        self._compared.update(result.compared)
         self._families[result.family, result.bundle_id] += 1
         self._samples[result.family] += 1
         if result.verdict == "block":
@@ -98,6 +101,7 @@ class Tally:
             claim=CLAIM,
             integration=integration,
             unlisted=self._unlisted,
+            compared={name: self._compared[name] for name in IDENTITY},
         )
 
     def _could_be(self, cell: MatrixCell) -> bool:

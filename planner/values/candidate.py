@@ -17,6 +17,7 @@ class Candidate:
     """A version of an app with everything whose change demands the families again (R190).
 
     bundle_digests  of every model bundle it ships: model, adapter, tokenizer, template and runtime are in them.
+    template_version  what its bundles call their templates; several with commas between, where they differ.
     tool_set_digest, policy_digest, hardening_digest  sha256 in hex of what the app ships, as the app counts it.
     """
 
@@ -28,6 +29,11 @@ class Candidate:
     hardening_digest: str
     policy_digest: str
     caps: Caps = field(default_factory=Caps)
+
+    @property
+    def template_versions(self) -> tuple[str, ...]:
+        """The versions that its bundles' templates may have."""
+        return tuple(self.template_version.split(","))
 
     @property
     def candidate_id(self) -> str:

@@ -49,12 +49,27 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenFor:
+    """What a sample was written for, as `candidate.json` spells it; None where the sample says nothing of it.
+
+    A request holds neither digests of an app's files nor the versions it gives them, so only the sample can tell.
+    """
+
+    template_version: str | None = None
+    tool_set_digest: str | None = None
+    summary_schema_version: str | None = None
+    hardening_digest: str | None = None
+    policy_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One test of the gate, for every bundle and tier.
 
     boundary  the limit is set to exactly what everything together needs on a bundle, to one token less, or so that
               half of the prompt's tokens fit: a sample then means the same for every tokenizer.
     events    a lifecycle script; `request` is then what each plan of it asks.
+    written_for  versions and digests that the candidate must state too, where the sample says them.
     """
 
     id: str
@@ -63,6 +78,7 @@ class Sample:
     expect: Expectation = Expectation()
     boundary: Boundary | None = None
     events: tuple[Event, ...] = ()
+    written_for: WrittenFor = WrittenFor()
     schema_version: str = "1.0"
 
 
@@ -76,7 +92,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """One sample on one bundle and tier. `digest` is of everything it depends on, so that equal cells are reused."""
+    """One sample on one bundle and tier. `digest` is of everything it depends on, so that equal cells are reused.
+
+    compared  fields of the candidate that bundle or sample state too, by their names on the wire.
+    """
 
     digest: str
     sample_id: str
@@ -89,6 +108,7 @@ class CellResult:
     reasons: tuple[Reason, ...] = ()
     account: Account | None = None
     receipts: tuple[Receipt, ...] = field(default=(), repr=False)
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +130,7 @@ class GateResult:
     """The verdict over one candidate (R193, R194). `reused` cells were taken from an earlier run by their digest.
 
     unlisted     reasons of cells beyond those that are listed; the results hold them.
+    compared     in how many cells bundle or sample state a field of the candidate too, and it was compared.
     integration  the platforms that somebody looked at again, and what they looked at there (R213).
     """
 
@@ -124,4 +145,5 @@ class GateResult:
     claim: str
     integration: tuple[PlatformCheck, ...] = ()
     unlisted: int = 0
+    compared: Mapping[str, int] = field(default_factory=dict)
     schema_version: str = "1.0"

@@ -161,7 +161,8 @@ ELSEWHERE = {
         "policy_over_cap", "fixed_share_over_cap", "receipt_simulated", "runtime_count_differs", "evidence_failed",
         "receipt_unreadable", "runtime_not_verified",
     },
-    "test_gate_run": {"bundle_missing"}, "test_budget": {"growth_over_cap"}, "test_forged": {"bundle_unusable"},
+    "test_gate_run": {"bundle_missing"}, "test_identity": {"identity_differs"},
+    "test_budget": {"growth_over_cap"}, "test_forged": {"bundle_unusable"},
     "here": {"constraint_withdrawn", "sample_too_large", "nothing_run", "stale_summary_used",
              "citation_not_permitted"},
 }  # fmt: skip
