@@ -125,7 +125,9 @@ def _run(cell: Cell, subject: Subject) -> CellResult:
         answers, broken = play(cell.sample, request, subject)
         if not answers:
             return _result(cell, "none", (*broken, Reason("lifecycle_broken", "no plan was made")), ())
-        judged = [check_answer(one.request, one.answer, one.expect, one.bundle, cell.candidate) for one in answers]
+        judged = [
+            check_answer(one.request, one.answer, one.expect, one.bundle, cell.candidate, one.stale) for one in answers
+        ]
         outcome = answers[-1].answer.receipt.outcome
         return _result(cell, outcome, reasons_of([broken, *judged]), [one.answer for one in answers])
     answer = subject.plan(request)

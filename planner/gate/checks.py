@@ -17,14 +17,22 @@ from planner.values.digest import final_input_digest
 from planner.values.gate import Expectation, Reason
 from planner.values.plan import Plan, Refusal
 from planner.values.request import PlanRequest
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 from planner.wire.dump import dump_plan_file
 
 
 def check_answer(
-    request: PlanRequest, answer: Plan | Refusal, expect: Expectation, bundle: Bundle, candidate: Candidate
+    request: PlanRequest,
+    answer: Plan | Refusal,
+    expect: Expectation,
+    bundle: Bundle,
+    candidate: Candidate,
+    stale: tuple[SummaryRecord, ...] = (),
 ) -> list[Reason]:
     """Return every reason why this answer blocks the release (R193).
+
+    stale  summaries that a ledger keeps beside those of the request and holds for no longer current.
 
     The share of the fixed part is judged within approved tiers alone: a limit made for a test says nothing of it.
     """
@@ -35,7 +43,7 @@ def check_answer(
         *found,
         *_immutables(request, answer),
         *check_constraints(request, answer, expect),
-        *check_summaries(request, answer),
+        *check_summaries(request, answer, stale),
         *check_citations(request, answer),
         *_budget(request, answer, bundle.manifest),
         *_parity(answer, bundle),

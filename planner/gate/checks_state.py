@@ -12,6 +12,7 @@ from planner.values.constraint import Constraint
 from planner.values.gate import Expectation, Reason
 from planner.values.plan import Plan
 from planner.values.request import PlanRequest
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
 
 
@@ -70,18 +71,19 @@ def check_citations(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
             yield Reason("citation_not_permitted", key)
 
 
-def check_summaries(request: PlanRequest, plan: Plan) -> Iterator[Reason]:
+def check_summaries(request: PlanRequest, plan: Plan, stale: tuple[SummaryRecord, ...] = ()) -> Iterator[Reason]:
     """Give summaries that were used although a source changed, and fates that are not true (R85, R97, R117)."""
+    summaries = (*request.summaries, *stale)
     uses = {use.id: use for use in plan.receipt.summaries}
     fates = {name: use.fate for name, use in uses.items()}
-    if fates.keys() != {one.id for one in request.summaries}:
+    if fates.keys() != {one.id for one in summaries}:
         yield Reason("summary_fate_differs", "receipt")
     _, admission = admission_of(request, request.turns)
     frame = SummaryFrame(
         request.conversation_id, request.generation, request.policy_version,
         constraints=tuple(live_constraints(request).values()), revoked_citation_ids=admission.revoked,
     )  # fmt: skip
-    for record in request.summaries:
+    for record in summaries:
         problem = summary_problem(record, request.turns, frame)
         fate, refused = fates.get(record.id), problem is not None
         told = fate in ("stale-source", "invalid-summary")

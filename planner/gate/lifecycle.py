@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from planner.encoding.encoder import Encoder
+from planner.gate.lifecycle_summaries import OUTCOMES, Asked, ask, stale_records, store
 from planner.ledger.ledger import Ledger
+from planner.ledger.stored import Active
 from planner.prepare import LedgerConversation
 from planner.values.bundle import Bundle
 from planner.values.digest import canonical
@@ -22,6 +24,7 @@ from planner.values.gate import Event, Expectation, Reason, Sample
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.request import PlanRequest
+from planner.values.summary import SummaryRecord
 from planner.values.turn import Message, Turn
 from planner.wire.parse import parse_record
 
@@ -42,12 +45,16 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One plan of a script: what was asked as a whole, the answer, what is demanded of it, and the bundle then."""
+    """One plan of a script: what was asked as a whole, the answer, what is demanded of it, and the bundle then.
+
+    stale  stored summaries that the ledger held for no longer current; those in force are the request's.
+    """
 
     request: PlanRequest
     answer: Plan | Refusal
     expect: Expectation
     bundle: Bundle
+    stale: tuple[SummaryRecord, ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,6 +66,8 @@ class _Scene:
     ledger: Ledger
     expect: Expectation
     generation: int = 1
+    records: Mapping[str, SummaryRecord] = field(default_factory=dict)
+    summaries: dict[str, Asked] = field(default_factory=dict)
     played: list[Played] = field(default_factory=list)
     broken: list[Reason] = field(default_factory=list)
 
@@ -68,7 +77,8 @@ def play(sample: Sample, request: PlanRequest, stage: Stage) -> tuple[list[Playe
 
     Event kinds: `kill`, `rotate`, `background`, `restore`, `switch_bundle` {to}, `branch` {at}, `resend` {turn},
     `edit` {message, text}, `withdraw` {turn}, `cancel` {turn}, `plan` {..Expectation}, `late_answer` {generation}: an
-    answer of another generation comes back and must be refused.
+    answer of another generation comes back and must be refused. `summary` {id, saved} stores a summary of the request,
+    verified as the ledger is then or was at its `ask_summary` {id}; `saved` is how that must end, `accepted` if unsaid.
     """
     with tempfile.TemporaryDirectory(prefix="planner-gate-") as folder:
         path = f"{folder}/chat.db"
@@ -76,6 +86,7 @@ def play(sample: Sample, request: PlanRequest, stage: Stage) -> tuple[list[Playe
         _write(ledger, request.turns)
         asked = replace(request, turns=(), summaries=(), conversation_id=None)
         scene = _Scene(path, asked, stage.bundle, stage.others, ledger, sample.expect)
+        scene.records = {record.id: _of_the_ledger(record, request) for record in request.summaries}
         scene.generation = ledger.head(CONVERSATION).generation
         try:
             for step, event in enumerate(sample.events):
@@ -105,12 +116,13 @@ def _plan(scene: _Scene, event: Event, name: str) -> None:
     chat = LedgerConversation(scene.ledger, CONVERSATION, _encoder(scene.bundle))
     asked = replace(scene.request, model_bundle_id=scene.bundle.manifest.id)
     answer = chat.plan(asked)
-    view = scene.ledger.view(CONVERSATION)
+    view = scene.ledger.view(CONVERSATION, active=Active(asked.policy_version))
     whole = replace(
         asked, turns=tuple(scene.ledger.turns(CONVERSATION)), summaries=view.summaries, generation=view.generation,
         revision=view.revision, conversation_id=CONVERSATION,
     )  # fmt: skip
-    scene.played.append(Played(whole, answer, expect, scene.bundle))
+    stale = stale_records(scene.ledger, view, asked.policy_version)
+    scene.played.append(Played(whole, answer, expect, scene.bundle, stale))
     if answer.receipt.generation != scene.generation:
         scene.broken.append(Reason("lifecycle_broken", name))
 
@@ -164,6 +176,25 @@ def _cancel(scene: _Scene, event: Event, _: str) -> None:
     scene.ledger.cancel(CONVERSATION, event.fields["turn"])
 
 
+def _ask_summary(scene: _Scene, event: Event, _: str) -> None:
+    record = scene.records[event.fields["id"]]
+    scene.summaries[record.id] = ask(scene.ledger, CONVERSATION, record)
+
+
+def _summary(scene: _Scene, event: Event, name: str) -> None:
+    """A summary that was verified before what happened since may come too late (R116)."""
+    if event.fields["id"] not in scene.summaries:
+        _ask_summary(scene, event, name)
+    if store(scene.ledger, scene.summaries.pop(event.fields["id"])) != event.fields.get("saved", OUTCOMES[0]):
+        scene.broken.append(Reason("lifecycle_broken", name))
+
+
+def _of_the_ledger(record: SummaryRecord, request: PlanRequest) -> SummaryRecord:
+    """Return a record of the sample's conversation as one of the ledger's; one of another stays that."""
+    of_this = record.conversation_id == (request.conversation_id or CONVERSATION)
+    return replace(record, conversation_id=CONVERSATION) if of_this else record
+
+
 def _late_answer(scene: _Scene, event: Event, name: str) -> None:
     """What was begun under an older generation may not be written any more (R53)."""
     late = Message("assistant", "late", "Too late.")
@@ -188,6 +219,8 @@ _ACTIONS: Mapping[str, Callable[[_Scene, Event, str], None]] = {
     "withdraw": _withdraw,
     "cancel": _cancel,
     "late_answer": _late_answer,
+    "ask_summary": _ask_summary,
+    "summary": _summary,
 }
 _FIELDS: Mapping[str, Mapping[str, type]] = {
     "switch_bundle": {"to": str},
@@ -197,7 +230,11 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
     "withdraw": {"turn": str},
     "cancel": {"turn": str},
     "late_answer": {"generation": int},
+    "ask_summary": {"id": str},
+    "summary": {"id": str},
 }
+_CHOICES: Mapping[str, Mapping[str, tuple[str, ...]]] = {"summary": {"saved": OUTCOMES}}
+"""Fields that a step may leave out, and what they may say."""
 
 
 _DEMANDS = frozenset(Expectation.__dataclass_fields__)
@@ -222,5 +259,7 @@ def is_event(event: Event) -> bool:
         with suppress(RefusalSignal):
             return demanded(Expectation(), event.fields) is not None
         return False
-    fields = _FIELDS.get(event.kind, {})
-    return fields.keys() == event.fields.keys() and all(type(event.fields[one]) is fields[one] for one in fields)
+    fields, choices = _FIELDS.get(event.kind, {}), _CHOICES.get(event.kind, {})
+    if not all(one in choices and value in choices[one] for one, value in event.fields.items() if one not in fields):
+        return False
+    return all(type(event.fields.get(one)) is kind for one, kind in fields.items())

@@ -193,3 +193,19 @@ def lifecycle() -> Iterator[Sample]:
     for cause, events in scripts.items():
         yield sample(f"lifecycle-{cause}", name, base, events=events)
     yield from (replace(one, events=(Event("kill"), plan)) for one in edges(name, asked(talks(6))))
+    turns = talks(30)
+    summarised = asked(turns, summaries=(summary(turns[:22], turns),))
+    used = Event("plan", {"summaries": {"s1": "used"}, "kept": ("summary/s1",), "absent": ("turn/t1", "turn/t22")})
+    raw = Event("plan", {"summaries": {"s1": "stale-source"}, "kept": ("turn/t30",), "absent": ("summary/s1",)})
+    changed = Event("edit", {"message": "u3", "text": "Who has the key of meter room 4?"})
+    stored = Event("summary", {"id": "s1"})
+    never = Event("plan", {"absent": ("summary/s1",), "kept": ("turn/t30",)})
+    late = Event("summary", {"id": "s1", "saved": "stale-source"})
+    yield sample(
+        "lifecycle-summary-and-edit", name, summarised, boundary="half",
+        events=(never, stored, used, Event("kill"), used, changed, raw, Event("kill"), raw),
+    )  # fmt: skip
+    yield sample(
+        "lifecycle-summary-too-late", name, summarised, boundary="half",
+        events=(Event("ask_summary", {"id": "s1"}), changed, late, never, Event("kill"), never),
+    )  # fmt: skip

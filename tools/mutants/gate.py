@@ -133,7 +133,7 @@ MUTANTS = (
         "ledger/current.py",
         'if not (purged_whole and cause == "purge")]',
         'if cause != "edit" and not (purged_whole and cause == "purge")]',
-        "R181",
+        "R181_lifecycle_survival",
     ),
     Mutant("ledger/past.py", "AND revision <= ?", "AND revision >= ?", "R186"),
     Mutant(
@@ -240,7 +240,7 @@ MUTANTS = (
     Mutant("gate/checks.py", "        *_parity(answer, bundle),\n", "", "R193"),
     Mutant("gate/checks.py", "        *_structure(answer),\n", "", "R193"),
     Mutant("gate/checks.py", "        *_turns(request, answer),\n", "", "R193"),
-    Mutant("gate/checks.py", "        *check_summaries(request, answer),\n", "", "R193"),
+    Mutant("gate/checks.py", "        *check_summaries(request, answer, stale),\n", "", "R193"),
     Mutant(_DEEP, "        if file[name] != value:\n", "        if file[name] < value:\n", "R201"),
     Mutant(_DEEP, "sorted(said.keys() ^ true.keys())", "sorted(said.keys() - true.keys())", "R201"),
     Mutant(
@@ -273,6 +273,18 @@ MUTANTS = (
         "return value in candidate.template_versions",
         "return value == candidate.template_version",
         "R194_verdict_tied_to_one_candidate_and",
+    ),
+    Mutant(
+        "gate/checks_state.py",
+        "    summaries = (*request.summaries, *stale)\n",
+        "    summaries = request.summaries\n",
+        "R181_lifecycle_survival_of",
+    ),
+    Mutant(
+        "gate/lifecycle_summaries.py",
+        "if record is not None and record.id in gone",
+        "if record is not None and not gone",
+        "R181_lifecycle_survival_of",
     ),
     Mutant("gate/report.py", "    if not coverage.targets:\n", "    if False:\n", "R211"),
     Mutant(
