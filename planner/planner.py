@@ -28,9 +28,8 @@ from planner.pipeline import Job, Stores, run
 from planner.steps.admit import admission_of
 from planner.steps.answer import refused
 from planner.steps.duplicates import Signatures
-from planner.steps.learn import PROBE_OUTPUT, learned_meaning, probe_chats
+from planner.steps.learn import PROBE_OUTPUT, learned_meaning, probe_chats, probed
 from planner.steps.observe import observe
-from planner.steps.prefix import common_length
 from planner.steps.recall import recall
 from planner.steps.seal import Sealing
 from planner.values.account import Account
@@ -256,18 +255,19 @@ class Planner:
     def learn_meaning(self, call: Callable[[Plan], Reported], bundle: str | None = None) -> Learned:
         """Learn by three small calls what the runtime's own count means; the user's folder remembers it.
 
-        call  runs a plan in one session of the runtime and returns its figures; called three times.
-        Returns the meaning with the three calls as evidence, `unknown` where they do not tell.
+        call  runs a plan in one session of the runtime and returns its figures; called thrice, nothing else between.
+        Returns the meaning with the calls as evidence, `unknown` where they do not tell.
         Raises what `call` and planning raise.
         """
         manifest = self.encoder(bundle).bundle.manifest
         calls: list[ProbeCall] = []
         held: Sequence[int] = ()
-        for messages in probe_chats(secrets.token_hex(8)):
+        for number, messages in enumerate(probe_chats(secrets.token_hex(8))):
             answer = self.plan(messages=messages, bundle=manifest.id, max_completion_tokens=PROBE_OUTPUT)
             if not isinstance(answer, Plan):
                 break
-            calls.append(ProbeCall(len(answer.ids), common_length(answer.ids, held), call(answer)))
+            if number:  # the first chat is only planned
+                calls.append(probed(number, answer.ids, held, call(answer)))
             held = answer.ids
         found = Learned(learned_meaning(calls), tuple(calls), answer.receipt.runtime, answer.receipt.runtime_version)
         if found.meaning != "unknown":

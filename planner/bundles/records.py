@@ -149,6 +149,7 @@ def learned_fields(learned: Learned) -> dict[str, Any]:
         {
             "plannedTokens": one.planned_tokens,
             "sharedTokens": one.shared_tokens,
+            "frameTokens": one.frame_tokens,
             "reported": {wire_field(name): value for name, value in asdict(one.reported).items()},
         }
         for one in learned.calls

@@ -68,11 +68,16 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ProbeCall:
-    """One call of the three that tell what a count means: prompt tokens as planned, of them known to the session."""
+    """One call of the three that tell what a count means: prompt tokens as planned, of them known to the session.
+
+    frame_tokens  of them at the front what any earlier chat may have left there: the template's frame. Only the first
+                  call has it, for what a session held before is known to nobody.
+    """
 
     planned_tokens: int
     shared_tokens: int
     reported: Reported
+    frame_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

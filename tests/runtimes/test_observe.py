@@ -138,6 +138,40 @@ def test_a_meaning_needs_three_calls_that_agree() -> None:
     assert "unknown" == learned_meaning([*calls[:2], replace(calls[2], planned_tokens=51)])
 
 
+@pytest.mark.parametrize("meaning", MEANINGS)
+@pytest.mark.parametrize("tells", [False, True])
+def test_a_session_that_holds_the_frame_already_tells_as_much(meaning: Meaning, tells: bool) -> None:
+    """A chat ran before the first call: the answer is that of a session that was empty, and its frame was cached."""
+    planner = Planner(bundle_of("unknown"))
+    found = {}
+    for before in (False, True):
+        with ReportingServer(meaning, tells=tells) as server:
+            if before:
+                earlier = planner.plan(messages=[{"role": "user", "content": "hello"}])
+                assert isinstance(earlier, Plan)
+                server.ask(earlier.ids, output=3)
+            found[before] = planner.learn_meaning(lambda plan: server.ask(plan.ids, output=7, think=5))
+    assert found[False].meaning == found[True].meaning
+    if meaning == "prefilled_now":
+        assert meaning == found[True].meaning
+        first, frame = (found[before].calls[0] for before in (False, True))
+        assert frame.frame_tokens == first.reported.tokens - frame.reported.tokens > 0
+    _, again, goes_on = found[True].calls
+    assert (0, 0) == (again.frame_tokens, goes_on.frame_tokens), "of these calls every token is known"
+    assert again.planned_tokens == again.shared_tokens < goes_on.planned_tokens
+
+
+def test_what_the_first_call_may_lack_is_the_frame_and_no_token_more() -> None:
+    """A count that lacks more, or more than was planned, counts something else; the later calls allow nothing."""
+    again, goes_on = ProbeCall(50, 50, Reported(1)), ProbeCall(70, 50, Reported(20))
+    for tokens in range(60):
+        found = learned_meaning([ProbeCall(50, 0, Reported(tokens), frame_tokens=6), again, goes_on])
+        assert ("prefilled_now" if 44 <= tokens <= 50 else "unknown") == found
+    first = ProbeCall(50, 0, Reported(47), frame_tokens=6)
+    assert "unknown" == learned_meaning([first, again, ProbeCall(70, 50, Reported(19))])
+    assert "unknown" == learned_meaning([first, ProbeCall(50, 50, Reported(2)), goes_on])
+
+
 def test_a_learned_meaning_is_kept_with_its_evidence_and_used(tmp_path: Path) -> None:
     """A later process reads what three calls showed; a manifest that states a meaning is not overruled."""
     bundle = bundle_of("unknown")

@@ -55,12 +55,15 @@ def test_three_calls_find_what_a_figure_counts(server: LlamaServer, planning: Pl
     assert meaning == _learned(server, planning, reported)
 
 
-def test_a_slot_that_holds_the_frame_already_tells_less(server: LlamaServer, planning: Planner) -> None:
-    """Beginnings of an earlier chat are cached before the first call: then what was processed now stays unknown."""
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_slot_that_holds_the_frame_already_tells_as_much(server: LlamaServer, planning: Planner, figure: str) -> None:
+    """The beginning of an earlier chat is cached before the first call; what every figure counts is found all the
+    same."""
     plan = planning.plan(messages=[{"role": "user", "content": "hello"}], max_input_tokens=600)
     assert isinstance(plan, Plan)
     Client(server.url).run(plan.ids, 1, slot=0)
-    assert "unknown" == _learned(server, planning, lambda said: Reported(said["timings"]["prompt_n"]))
+    reported, meaning = FIGURES[figure]
+    assert meaning == _learned(server, planning, reported)
 
 
 def test_every_report_is_exact_and_a_lost_id_blocks_the_bundle(client: Client, planning: Planner, seed: int) -> None:
