@@ -67,6 +67,7 @@ def _known(error: Exception) -> tuple[str, str] | None:
 _WRITING = {
     errno.ENOSPC: "the disk is full",
     errno.EIO: "the disk or terminal reports an error",
+    errno.EBADF: "the output is closed",
     # Not every system knows quotas.
     getattr(errno, "EDQUOT", errno.ENOSPC): "the disk is full",
 }

@@ -21,6 +21,7 @@ _WHY = {
     errno.EPERM: "may not be opened by this user",
     errno.EROFS: "is on a read-only disk",
     errno.ENAMETOOLONG: "has too long a name",
+    errno.EBADF: "is closed",
     errno.ENOSPC: "does not fit: the disk is full",
     errno.EFBIG: "is larger than this system allows",
     # Not every system knows quotas.

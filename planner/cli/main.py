@@ -60,6 +60,13 @@ class _SystemProblem(Exception):  # noqa: N818
 class MainGroup(LazyGroup):
     """The command line itself; what the system refuses is reported by us."""
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Read the command line; an OSError of what is printed on the way leaves as one of ours."""
+        try:
+            return super().make_context(*arguments, **extra)
+        except OSError as error:
+            raise _SystemProblem(error) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an OSError leaves as one of ours."""
         try:
@@ -89,18 +96,30 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return 130
     except _SystemProblem as problem:
-        from planner.cli.failure import report
-
-        return report(problem.error)
+        return _reported(problem.error)
+    except SystemExit as end:
+        # Where the pipe of the output is closed, rich ends with the exit code of our bugs.
+        if not isinstance(end.__context__, OSError):
+            raise
+        return _reported(end.__context__)
     except Exception as error:
-        from planner.cli.failure import report
-
-        return report(error)
+        return _reported(error)
     return code if isinstance(code, int) else 0
+
+
+def _reported(error: Exception) -> int:
+    """Report an error, which may itself not be printable; return the exit code."""
+    from planner.cli.failure import report
+
+    try:
+        return report(error)
+    except OSError as problem:
+        return report(problem)
 
 
 def main() -> None:
     """Be the console script: run the command line of this process and exit."""
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A folder's name may hold characters the terminal cannot show; they must not become a bug of ours.
         if hasattr(stream, "reconfigure"):
@@ -112,6 +131,19 @@ def main() -> None:
         # What could not be written was reported; the interpreter must not try again while it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """Put something in the place of streams the caller closed, so that no file of ours takes their numbers.
+
+    Reading such a stdin and writing such a stdout fails as on any closed stream; stderr loses its lines.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r", encoding="utf-8")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,28 @@ def planner(*arguments: str | Path, stdin: bytes = b"", cwd: Path = ROOT, env: d
         [sys.executable, "-c", code, str(ROOT), *map(str, arguments)],
         input=stdin, capture_output=True, check=False, cwd=cwd, env=env,
     )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr.decode())
+
+
+def unread(*arguments: str) -> tuple[int, str]:
+    """Run `planner` with a reader of its output that goes away; return the exit code and stderr."""
+    code = "from planner.cli.main import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        error = running.stderr.read().decode()
+    return running.returncode, error
+
+
+def closing(descriptors: str, *arguments: str | Path) -> Done:
+    """Run `planner` from a shell that closes these streams: 0, 1, 2 or several of them."""
+    code = "from planner.cli.main import main; main()"
+    given = " ".join(shlex.quote(str(one)) for one in (sys.executable, "-c", code, *arguments))
+    closed = " ".join(f"{one}>&-" if one != "0" else "<&-" for one in descriptors)
+    done = subprocess.run(["sh", "-c", f"{given} {closed}"], capture_output=True, check=False, cwd=ROOT)
     return Done(done.returncode, done.stdout, done.stderr.decode())
 
 

@@ -15,7 +15,7 @@ from planner.planner import Planner
 from planner.values.digest import final_input_digest
 from planner.values.plan import Plan
 from planner.wire.parse import parse_plan, parse_plan_file, parse_receipt, parse_refusal, parse_request
-from tests.cli.support import CHAT, REQUEST, ROOT, TOOLS, planner, small_request
+from tests.cli.support import CHAT, REQUEST, ROOT, TOOLS, planner, small_request, unread
 
 
 def _write(folder: Path, data: bytes, name: str = "request.json") -> Path:
@@ -157,19 +157,12 @@ def test_a_full_disk_is_exit_2_and_one_line(tmp_path: Path) -> None:
     assert (done_file.code, done_file.err.count("\n")) == (2, 1)
 
 
-def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path) -> None:
+@pytest.mark.parametrize("drawn", [["--json"], []])
+def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path, drawn: list[str]) -> None:
     """`planner plan ... | head -c 1` ends without a traceback."""
-    code = "from planner.cli.main import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "plan", str(_write(tmp_path, small_request())), "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
-    ) as running:  # fmt: skip
-        assert running.stdout is not None
-        assert running.stderr is not None
-        running.stdout.close()
-        error = running.stderr.read().decode()
-    assert error == "context plan rejected: environment: the reader of the output went away\n"
-    assert running.returncode == 2
+    code, error = unread("plan", str(_write(tmp_path, small_request())), *drawn)
+    assert "context plan rejected: environment: the reader of the output went away\n" == error
+    assert 2 == code
 
 
 def test_outputs_never_overwrite_inputs_or_each_other(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.cli.support import imported_by, planner
+from tests.cli.support import closing, imported_by, planner, small_request, unread
 
 HEAVY = "pydantic rich numpy jinja2 tokenizers transformers sentencepiece platformdirs mistral_common"
 
@@ -47,6 +50,29 @@ def test_no_arguments_show_the_help() -> None:
     """A bare `planner` is no error message without a way on."""
     done = planner()
     assert "Commands" in done.text + done.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["--version"], ["plan", "--help"], ["bundle", "list"]])
+def test_help_that_nobody_reads_is_no_bug(arguments: list[str]) -> None:
+    """`planner --help | head -1` is one line and exit 2, like every output whose reader went away."""
+    code, error = unread(*arguments)
+    assert "context plan rejected: environment: the reader of the output went away\n" == error
+    assert 2 == code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of this system cannot close a stream")
+def test_closed_streams_are_no_bug(tmp_path: Path) -> None:
+    """A job started without stdin, stdout or stderr says so where it has to, and works where it need not."""
+    request = tmp_path / "request.json"
+    request.write_bytes(small_request())
+    for arguments in (["plan", request], ["plan", request, "--ids", "-"], ["--help"]):
+        done = closing("1", *arguments)
+        assert (2, "context plan rejected: environment: the output is closed\n") == (done.code, done.err)
+    done = closing("0", "count", "-", "--bundle", "reference")
+    assert (2, "context plan rejected: file_not_readable: - is closed\n") == (done.code, done.err)
+    done = closing("02", "plan", request, "--json")
+    assert (0, "accepted") == (done.code, done.json["receipt"]["outcome"])
+    assert 2 == closing("2", "plan", tmp_path / "absent.json").code
 
 
 def test_the_shell_is_told_the_commands() -> None:
