@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planner.values.receipt import Receipt
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_OF_A_RECEIPT = frozenset({"planId", "account", "outcome", "finalInputDigest"})
 
 EPILOG = """\b
 Examples:
@@ -85,6 +86,8 @@ def read_recorded(name: str) -> Recorded:
     if "receipt" in keys:
         refusal = parse_refusal(data)
         return Recorded(refusal.receipt, refusal=refusal)
+    if keys and keys.isdisjoint(_OF_A_RECEIPT):
+        raise RefusalSignal("invalid-input", "$: is neither a plan, a refusal nor a receipt")
     return Recorded(parse_receipt(data))
 
 

@@ -7,8 +7,10 @@ Exit codes: 0 accepted, 2 refused, invalid or environment (one line on stderr), 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -37,6 +39,8 @@ COMMANDS = {
     "demo": "Plan the demo conversation and draw its account.",
 }
 """Name to short help, so that `planner --help` imports no command; a test compares it with the commands."""
+
+OPTION = re.compile(r"--[a-z][a-z-]*")
 
 EPILOG = """\b
 Start here:
@@ -87,10 +91,10 @@ def group() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; nothing but the code leaves this function."""
+    given = None if arguments is None else list(arguments)
     try:
-        code: Any = group.main(
-            args=None if arguments is None else list(arguments), prog_name="planner", standalone_mode=False
-        )
+        _check_named(sys.argv[1:] if given is None else given)
+        code: Any = group.main(args=given, prog_name="planner", standalone_mode=False)
         # A full disk or a closed pipe shows here at the latest, not in the interpreter's shutdown.
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
@@ -105,6 +109,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _reported(error)
     return code if isinstance(code, int) else 0
+
+
+def _check_named(given: Sequence[str]) -> None:
+    """Refuse an empty argument: mostly a script's variable that is not set, never the name of anything."""
+    for before, one in pairwise(("", *given)):
+        option = before if one == "" else one[:-1] if one.startswith("--") and one.endswith("=") else None
+        if option is None or "--text" in (option, before):
+            continue
+        from planner.cli.failure import usage
+
+        raise usage(f"{option} is empty" if OPTION.fullmatch(option) else "an argument is empty")
 
 
 def _reported(error: Exception) -> int:

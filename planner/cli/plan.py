@@ -37,10 +37,10 @@ is written for a refusal too.
 @off_option
 @overriding
 @click.option("--json", "as_json", is_flag=True, help="Print the plan or refusal as JSON on stdout.")
-@click.option("--receipt", metavar="R.json", help="Write the text-free receipt.")
-@click.option("--plan-file", metavar="F.json", help="Write the plan file of the structural gate.")
+@click.option("--receipt", metavar="R.json|-", help="Write the text-free receipt.")
+@click.option("--plan-file", metavar="F.json|-", help="Write the plan file of the structural gate.")
 @click.option("--ids", metavar="OUT.npy|-", help="Write the ids as a one-dimensional int32 .npy array.")
-@click.option("--prompt", metavar="OUT.txt", help="Write the prompt text; it holds your conversation.")
+@click.option("--prompt", metavar="OUT.txt|-", help="Write the prompt text; it holds your conversation.")
 def command(request: str | None, **given: Any) -> int:
     """Plan one call: which token ids go to the model, what was left out and why.
 
@@ -51,9 +51,10 @@ def command(request: str | None, **given: Any) -> int:
     overrides = Overrides.taken_from(given)
     chat, tools, ledger = given["chat"], given["tools"], given["ledger"]
     _check_sources(request, given)
-    if given["as_json"] and given["ids"] == STDIO:
-        raise usage("--json and --ids - both want stdout")
     outputs = {f"--{name.replace('_', '-')}": given[name] for name in _OUTPUTS}
+    printed = ["--json"] * given["as_json"] + [f"{option} -" for option, name in outputs.items() if name == STDIO]
+    if len(printed) > 1:
+        raise usage(f"{printed[0]} and {printed[1]} both want stdout")
     check_outputs(outputs, (request, chat, tools, ledger))
     if ledger is not None:
         answer = _from_ledger(request, overrides, given)
@@ -64,7 +65,7 @@ def command(request: str | None, **given: Any) -> int:
     _write_files(answer, given)
     if given["as_json"]:
         write_output(STDIO, _json(answer) + b"\n")
-    return show(answer, quiet=given["as_json"] or given["ids"] == STDIO)
+    return show(answer, quiet=bool(printed))
 
 
 def _check_sources(request: str | None, given: dict[str, Any]) -> None:

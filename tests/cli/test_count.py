@@ -83,3 +83,9 @@ def test_a_folder_without_a_template_counts_text_and_refuses_chats(bundle_dir: P
     done = planner("count", "--chat", CHAT, "--bundle", folder)
     assert (done.code, done.out) == (2, b"")
     assert done.err.startswith("context plan rejected: bundle_has_no_template: ")
+
+
+def test_the_empty_text_has_no_tokens() -> None:
+    """An empty text is a text; only an empty name is refused."""
+    assert "0\n" == planner("count", "--text", "", "--bundle", "reference").text
+    assert "0\n" == planner("count", "--text=", "--bundle", "reference").text

@@ -116,6 +116,15 @@ def test_what_is_no_record_is_one_line(data: bytes) -> None:
     assert "canary" not in done.err
 
 
+def test_a_request_is_no_record_and_is_called_none(tmp_path: Path) -> None:
+    """Who gives the request where the plan belongs reads what is wrong, not that an account is missing."""
+    path = tmp_path / "request.json"
+    path.write_bytes(small_request())
+    done = planner("explain", path)
+    assert "context plan rejected: invalid-input: $: is neither a plan, a refusal nor a receipt\n" == done.err
+    assert 2 == done.code
+
+
 def test_options_without_a_request_are_refused(demo_plan: Path) -> None:
     """Another window needs the request: a receipt holds no text to plan again."""
     assert "name the request with --request" in planner("explain", demo_plan, "--window", "4096").err

@@ -165,6 +165,17 @@ def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path, drawn: list[str]) -> 
     assert 2 == code
 
 
+def test_one_output_has_stdout_for_itself(tmp_path: Path) -> None:
+    """A receipt or a prompt on stdout can be piped on; two of them are refused before anything is planned."""
+    request = _write(tmp_path, small_request())
+    assert "accepted" == planner("plan", request, "--receipt", "-").json["outcome"]
+    assert "<|begin|>" == planner("plan", request, "--prompt", "-").text[:9]
+    for arguments in (["--json", "--receipt", "-"], ["--ids", "-", "--prompt", "-"], ["--json", "--ids", "-"]):
+        done = planner("plan", request, *arguments)
+        assert (2, b"") == (done.code, done.out)
+        assert done.err.endswith(" both want stdout\n")
+
+
 def test_outputs_never_overwrite_inputs_or_each_other(tmp_path: Path) -> None:
     """A slip of the keyboard does not cost a request file."""
     request = _write(tmp_path, small_request())

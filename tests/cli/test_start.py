@@ -100,6 +100,10 @@ def test_the_shell_is_told_the_commands() -> None:
         ),
         (["count"], "invalid-input: name one of FILE, --text and --chat; see planner count --help"),
         (["explain"], "invalid-input: PLAN|RECEIPT is missing; see planner explain --help"),
+        (["plan", ""], "invalid-input: an argument is empty"),
+        (["plan", "a", "--bundle", ""], "invalid-input: --bundle is empty"),
+        (["count", "--bundle="], "invalid-input: --bundle is empty"),
+        (["count", ""], "invalid-input: an argument is empty"),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_one_line_and_exit_2(arguments: list[str], line: str) -> None:
