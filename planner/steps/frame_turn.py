@@ -113,7 +113,7 @@ class _TurnFramer:
         )  # fmt: skip
 
     def opens_with_user(self, messages: list[Message]) -> bool:
-        return bool(messages) and messages[0].role == "user" and bool(self.leaves[0].text.strip())
+        return bool(messages and self.leaves) and messages[0].role == "user" and bool(self.leaves[0].text.strip())
 
     def spells_parsed_string(self) -> bool:
         marks = [(entry.role, entry.opener) for entry in self.profile.parsed_strings]
