@@ -90,6 +90,7 @@ class Conversation:
         """
         with self._lock:
             path = f"$.turns[{len(self._all)}]"
+            _check_type(turn, path)
             if turn.id in self._ids or (self._all and turn.sequence <= self._all[-1].sequence):
                 raise RefusalSignal("invalid-input", f"{path}: id or sequence is not new")
             self._admit(turn, path, frozenset(), self._relating if turn.supersedes else ())
@@ -105,6 +106,7 @@ class Conversation:
 
         Raises RefusalSignal invalid-input for an unknown turn or a move the table of states forbids.
         """
+        _check_type(turn, "$.turns")
         with self._lock:
             index = bisect_left(self._all, turn.sequence, key=lambda known: known.sequence)
             found = self._all[index] if index < len(self._all) else None
@@ -180,15 +182,23 @@ class Conversation:
         Returns and raises as `Planner.plan` does.
         """
         with self._lock:
-            return self._tell(self._plan(request))
+            answer = self._plan(request)
+        # The hook runs outside the lock: it may look at this conversation or add to it.
+        return self._tell(answer)
 
     def _plan(self, request: PlanRequest) -> Plan | Refusal:
+        bundle_id = self._encoder.bundle.manifest.id
         try:
+            if type(request) is not PlanRequest:
+                request = PlanRequest(bundle_id)
+                raise RefusalSignal("invalid-input", "$: expected a PlanRequest")
             if request.turns:
                 raise RefusalSignal("invalid-input", "$.turns: a conversation brings its own")
             if self._summaries and not request.summaries:
                 request = replace(request, summaries=self._summaries)
             check_frame(request, self._checked)
+            if request.model_bundle_id != bundle_id:
+                raise RefusalSignal("invalid-input", "$.modelBundleId: is not the bundle of this conversation")
             self._checked = request
             self._check_question(request)
             check_supported(request)
@@ -206,6 +216,10 @@ class Conversation:
 
     def _check_question(self, request: PlanRequest) -> None:
         wanted = request.request.turn_id
+        for turn in self._open:
+            if not turn.messages and (turn.id != wanted or request.request.text is None):
+                index = bisect_left(self._all, turn.sequence, key=_sequence)
+                raise RefusalSignal("invalid-input", f"$.turns[{index}].messages: is empty")
         asked = [turn for turn in self._open if turn.messages]
         named = next((turn for turn in self._open if turn.id == wanted), None)
         if named is None and wanted in self._ids:
@@ -256,6 +270,11 @@ class Conversation:
                 self._stores.clear()
             self._stores[key] = Stores(frozen=FrozenStore())
         return self._stores[key]
+
+
+def _check_type(turn: object, path: str) -> None:
+    if type(turn) is not Turn:
+        raise RefusalSignal("invalid-input", f"{path}: expected a Turn")
 
 
 def _sequence(turn: Turn) -> int:

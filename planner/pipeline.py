@@ -123,6 +123,8 @@ def run_view(request: PlanRequest, view: View, encoder: Encoder, how: Reading | 
     try:
         check_frame(request)
         check_supported(request)
+        if request.model_bundle_id != encoder.bundle.manifest.id:
+            raise RefusalSignal("invalid-input", "$.modelBundleId: is not the bundle of this conversation")
         check_question(request, *asked_turns(request, view))
         digest = withheld_digest(request_digest(request, view.chain.hex(), how.digests), how.revoked)
         request, admission = admission_of(request, (view.turns[index] for index in view.citing), how.revoked)

@@ -36,6 +36,7 @@ from planner.values.account import Account
 from planner.values.bundle import Bundle, Manifest
 from planner.values.check import check_request
 from planner.values.digest import chain_of, request_digest
+from planner.values.field_rules import invalid
 from planner.values.observation import Learned, Observation, ProbeCall, Reported
 from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault, RefusalSignal
@@ -182,25 +183,25 @@ class Planner:
     ) -> Plan | Refusal:
         """Plan one call from a PlanRequest, or from an OpenAI-style list of messages and tools.
 
+        bundle, fields  go with a list; a request holds its own.
         Returns a Plan or a Refusal for every problem of request and template.
         Raises PlannerFault where the bundle or the machine cannot be used.
         """
-        if request is None:
-            from planner.adapters.openai import request_from_chat
-
-            made = PlanRequest(model_bundle_id=bundle or self.bundle_id)
-            try:
-                request = request_from_chat(messages or (), tools, model_bundle_id=bundle or self.bundle_id, **fields)
-            except RefusalSignal as signal:
-                return self._tell(refused(Sealing(made, None, None, self._digest_key), signal))
-        return self._plan(request)
-
-    def _plan(self, request: PlanRequest) -> Plan | Refusal:
         try:
+            if request is None:
+                from planner.adapters.openai import request_from_chat
+
+                request = request_from_chat(messages or (), tools, model_bundle_id=bundle or self.bundle_id, **fields)
+            elif fields or any(one is not None for one in (messages, tools, bundle)):
+                invalid("$", "a request stands beside a list, a bundle or fields that it would hold itself")
             check_request(request)
             check_supported(request)
         except RefusalSignal as signal:
-            return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))
+            asked = request if type(request) is PlanRequest else PlanRequest(bundle or self.bundle_id)
+            return self._tell(refused(Sealing(asked, None, None, self._digest_key), signal))
+        return self._plan(request)
+
+    def _plan(self, request: PlanRequest) -> Plan | Refusal:
         encoder = self.encoder(request.model_bundle_id, request.app_version)
         turns = chain_of(sorted(request.turns, key=lambda turn: turn.sequence)).value()
         digest = request_digest(request, turns)

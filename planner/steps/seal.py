@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from planner.encoding.assemble import Assembled
 from planner.steps.fit import Fitted
@@ -28,7 +28,7 @@ from planner.values.field_rules import is_id, is_instant, is_version, is_whole
 from planner.values.plan import FileItem
 from planner.values.reasons import outcome_of
 from planner.values.receipt import ConcessionUse, FormUse, Receipt
-from planner.values.request import PlanRequest
+from planner.values.request import Mode, Options, PlanRequest
 from planner.values.rung import Layered, Selection
 from planner.values.summary import SummaryRecord
 from planner.values.turn import Turn
@@ -101,6 +101,8 @@ def sayable(request: PlanRequest) -> PlanRequest:
     for name in ("generation", "revision"):
         value = getattr(request, name)
         found[name] = value if is_whole(value) else 0
+    if type(request.options) is not Options or request.options.mode not in get_args(Mode):
+        found["options"] = Options()
     return replace(request, **found)
 
 

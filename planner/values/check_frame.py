@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 from planner.values.account import wire_field
@@ -53,6 +54,8 @@ def check_frame(request: PlanRequest, passed: PlanRequest | None = None) -> None
     passed  an earlier request that passed: fields that are the very same objects are not looked at again.
     """
     known = passed if type(passed) is PlanRequest else None
+    if type(request.schema_version) is not str or not re.fullmatch(r"1\.[0-9]+", request.schema_version):
+        invalid("$.schemaVersion", "is not a version this build reads")
     for name, value in (
         ("modelBundleId", request.model_bundle_id),
         ("conversationId", request.conversation_id),

@@ -123,6 +123,22 @@ def _turn(turn_id: str, sequence: int, message_id: str, **fields: object) -> Tur
     return replace(Turn(turn_id, sequence, "completed", messages), **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("asked", [CurrentRequest(text="be"), CurrentRequest(turn_id="t1"), CurrentRequest()])
+def test_an_open_turn_without_messages_waits_for_its_own_question(asked: CurrentRequest) -> None:
+    """Only a request that brings its text may name it; any other is refused as a cold plan refuses it."""
+    conversation = toy().conversation()
+    waiting = Turn("t1", 1, "open", ())
+    conversation.append(waiting)
+    request = PlanRequest("toy-plain-char", asked, max_input_tokens=900)
+    cold = toy().plan(replace(request, turns=(waiting,)))
+    assert not cold.accepted
+    assert answer_bytes(cold) == answer_bytes(conversation.plan(request))
+    request = replace(request, request=CurrentRequest(text="be", turn_id="t1"))
+    cold = toy().plan(replace(request, turns=(waiting,)))
+    assert cold.accepted
+    assert answer_bytes(cold) == answer_bytes(conversation.plan(request))
+
+
 def test_a_refused_append_leaves_no_trace() -> None:
     """After a refusal the corrected turn is taken, and everything plans as if nothing had been tried."""
     conversation = toy().conversation()

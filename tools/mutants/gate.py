@@ -210,8 +210,8 @@ MUTANTS = (
     ),
     Mutant(
         "planner.py",
-        "            return self._tell(refused(Sealing(request, None, None, self._digest_key), signal))\n",
-        "            return refused(Sealing(request, None, None, self._digest_key), signal)\n",
+        "            return self._tell(refused(Sealing(asked, None, None, self._digest_key), signal))\n",
+        "            return refused(Sealing(asked, None, None, self._digest_key), signal)\n",
         "R214",
     ),
     Mutant("cli/benching.py", "bundle_id=planner.bundle_id,", 'bundle_id="one",', "R217"),
