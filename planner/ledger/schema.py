@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.resources import files
@@ -91,6 +92,9 @@ def check_header(path: Path, *, anchored: bool) -> None:
     Raises PlannerFault `ledger_rolled_back`, `ledger_corrupt` or `ledger_foreign`.
     """
     with mapped("read the header"):
+        if not stat.S_ISREG(path.stat().st_mode):
+            # To open a device may change it, to open a pipe waits for ever.
+            raise PlannerFault("ledger_foreign", "is no regular file")
         head = _first_bytes(path)
     if not head:
         if anchored:

@@ -91,6 +91,14 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(path: Path) -> Non
         assert before == path.read_bytes()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_what_is_no_regular_file_is_not_opened(path: Path) -> None:
+    """To open a pipe would wait for ever, and SQLite would write its files beside a device."""
+    os.mkfifo(path)
+    assert "ledger_foreign" == fault(lambda: Ledger.open(path))
+    assert [path.name] == [entry.name for entry in path.parent.iterdir()]
+
+
 def test_a_later_schema_is_refused(path: Path) -> None:
     """A ledger of a later version is `ledger_newer` and not touched."""
     Ledger.open(path).close()
