@@ -17,14 +17,14 @@ from planner.values.plan import Plan, Refusal
 from planner.values.view import View
 
 _RESERVE = 1_024
-_KEYS_OF_SUMMARIES = 64
+_KEYS_OF_SUMMARIES = 32
 
 
 def proposed(context: Context, view: View) -> CompactionPlan | Unplanned:
     """Return the plan of what to summarise; nothing is stored.
 
     A run whose call does not fit the summariser's window is split at turn boundaries; a single turn that does not
-    fit stays raw.
+    fit stays raw. Where every call is refused, and one of them for another cause than its size, that cause is told.
     """
     material = context.material(view)
     choices = context.choices
@@ -34,8 +34,14 @@ def proposed(context: Context, view: View) -> CompactionPlan | Unplanned:
     plan = propose(material, settings)
     if isinstance(plan, Unplanned) or context.planning is None:
         return plan
-    runs = tuple(part for run in plan.runs for part in _fitting(context, run, material, view))
-    return with_runs(plan, runs, material) if runs else Unplanned("nothing_to_compact", "no run fits the summariser")
+    refused: list[Refusal] = []
+    runs = tuple(part for run in plan.runs for part in _fitting(context, run, material, view, refused))
+    if runs:
+        return with_runs(plan, runs, material)
+    other = next((one for one in refused if one.outcome != "context_policy_overflow"), None)
+    if other is not None:
+        return Unplanned(other.reason, f"the summariser's call: {other.detail}")
+    return Unplanned("nothing_to_compact", "no run fits the summariser")
 
 
 def unfinished(context: Context, view: View) -> CompactionPlan | None:
@@ -72,12 +78,16 @@ def _plan_id(context: Context, view: View) -> str:
     return "c-" + digest(canonical(seen))[:24]
 
 
-def _fitting(context: Context, run: Run, material: Material, view: View) -> Iterator[Run]:
-    if isinstance(_planned(context, run, _prompt(context, run, material, view)), Plan):
+def _fitting(context: Context, run: Run, material: Material, view: View, refused: list[Refusal]) -> Iterator[Run]:
+    answer = _planned(context, run, _prompt(context, run, material, view))
+    if isinstance(answer, Plan):
         yield run
-    elif len(run.turn_ids) > 1:
+        return
+    if answer is not None:
+        refused.append(answer)
+    if len(run.turn_ids) > 1:
         for half in split(run, material.turns, len(run.turn_ids) // 2, material.constraints):
-            yield from _fitting(context, half, material, view)
+            yield from _fitting(context, half, material, view, refused)
 
 
 def _prompt(context: Context, run: Run, material: Material, view: View) -> SummaryPrompt:

@@ -73,7 +73,10 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Unplanned:
-    """No compaction plan: `invalid-input`, or `nothing_to_compact` where the set of sources is empty (R64, R72)."""
+    """No compaction plan: `invalid-input`, or `nothing_to_compact` where the set of sources is empty (R64, R72).
+
+    Any other reason is that of the refusal of the summariser's call, such as `role_not_supported` (R215).
+    """
 
     reason: str
     detail: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from planner.values.compaction import CompactionPlan
 from planner.values.turn import Message
 from planner.wire.parse import parse_record
 from tests.cli.ledger_support import CANARY, Model, chat_file, extractive, here, model_server
-from tests.cli.support import DEMO, Done, planner
+from tests.cli.support import DEMO, ROOT, Done, planner
 
 Capture = pytest.CaptureFixture[bytes]
 REFERENCE = ("--bundle", "reference")
@@ -245,6 +246,25 @@ def test_a_run_too_large_for_the_summariser_says_so(
     assert (2, f"context plan rejected: context_policy_overflow: {detail}\n") == (done.code, done.err)
     assert 0 == model.asked_for_text()
     assert 0 == here(capsysbinary, "compact", "run", *where, *LOW, *small, "--replace").code
+
+
+def test_a_summariser_that_cannot_be_asked_is_named(
+    where: tuple[str, ...], model: Model, tmp_path: Path, capsysbinary: Capture
+) -> None:
+    """R215: a call that its template refuses is not "too large": the line has the refusal's code, nobody is asked."""
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    for name in ("chat_template.jinja", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ROOT / "model_bundles" / "reference" / name, folder)
+    template = folder / "chat_template.jinja"
+    whole = template.read_text(encoding="utf-8")
+    template.write_text(whole.replace("{{- '<|system|>' }}", "{{- raise_exception('no') }}"), encoding="utf-8")
+    options = (*where, "--bundle", str(folder), "--window", "8000")
+    wanted = "context plan rejected: role_not_supported: the summariser's call: role system\n"
+    for words in (("propose",), ("trial",), ("run", "--url", model.url)):
+        done = here(capsysbinary, "compact", *words, *options)
+        assert (2, "", wanted) == (done.code, done.text, done.err)
+    assert [] == model.asked
 
 
 def test_a_summary_of_an_older_generation_is_adopted(
