@@ -25,7 +25,10 @@ def check_marks(must_preserve: Sequence[MustPreserve], items: Sequence[OpenItem]
         if type(entry) is not MustPreserve:
             invalid(f"$.mustPreserve[{index}]", "expected a MustPreserve")
         check_id(entry.constraint_id, f"$.mustPreserve[{index}].constraintId")
+        # A turn with a mark that no plan takes could never be repaired: marks are not taken away again.
         problem = None if entry.text is None else text_problem(entry.text)
+        if entry.text is not None and not problem and not entry.text.strip():
+            problem = "is blank"
         if problem:
             invalid(f"$.mustPreserve[{index}].text", problem)
     for index, item in enumerate(items):

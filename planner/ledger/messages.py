@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from planner.ledger.bodies import constraint_ids, message_body
 from planner.ledger.history import message_versions
@@ -52,6 +53,8 @@ def append(
     Raises RefusalSignal `invalid-input`, PlannerFault `duplicate_id`, `stale_generation` and those of the storage.
     """
     check_id(turn_id, "$.turnId")
+    if change.material not in (None, *get_args(Material)):
+        invalid("$.material", "is not one of the materials")
     for index, message in enumerate(messages):
         check_message(message, f"$.messages[{index}]")
     if len({message.id for message in messages}) != len(messages):

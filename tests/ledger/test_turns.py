@@ -266,3 +266,16 @@ def test_a_policy_is_kept_with_its_conversation(ledger: Ledger) -> None:
         ledger.store_policy("c", policy)
         assert policy == ledger.policy("c")
     assert 2 == [row[4] for row in events(ledger)].count("policy")
+
+
+def test_what_no_plan_takes_is_stored_by_no_call(ledger: Ledger) -> None:
+    """Facts are never taken away again, so what breaks a rule of a turn is refused before it is one."""
+    fill(ledger, 2)
+    before = (events(ledger), list(ledger.turns("c")))
+    for text in (" ", "\n", "\x00", "\ud800"):
+        marks = [MustPreserve("C9", text)]
+        assert "invalid-input" == fault(lambda marks=marks: ledger.mark("c", "t0", marks))  # type: ignore[misc]
+        assert "invalid-input" == fault(lambda marks=marks: ledger.append("c", "n", chat(7), must_preserve=marks))  # type: ignore[misc]
+    for material in ("poem", ["chat"], 1):
+        assert "invalid-input" == fault(lambda kind=material: ledger.append("c", "n", chat(7), material=kind))  # type: ignore[misc]
+    assert before == (events(ledger), list(ledger.turns("c")))
