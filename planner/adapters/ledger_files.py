@@ -153,17 +153,30 @@ def _steps(turns: Iterable[Incoming]) -> Iterator[_Step]:
     A late tool result interleaves turns; every other turn is one step.
     """
     waiting: list[tuple[int, Incoming, Message]] = []
-    for incoming in turns:
-        turn = incoming.turn
-        waiting, due = _split(waiting, turn.sequence)
-        yield from _grouped(due, waiting)
-        if not turn.messages:
-            yield _Step(incoming.where, turn, (), is_last=True)
-        waiting += [(turn.sequence_of(place), incoming, message) for place, message in enumerate(turn.messages)]
-    yield from _grouped(_split(waiting, None)[1], [])
+    refusal: RefusalSignal | None = None
+    try:
+        for incoming in turns:
+            turn = incoming.turn
+            waiting, due = _split(waiting, turn.sequence)
+            yield from _grouped(due, waiting)
+            if not turn.messages:
+                yield _Step(incoming.where, turn, (), is_last=True)
+            waiting += [(turn.sequence_of(place), incoming, message) for place, message in enumerate(turn.messages)]
+    except RefusalSignal as signal:
+        refusal = signal
+    if refusal is None or _is_gapless(waiting):
+        # A turn that is there whole is stored; where a gap is left, the line that cannot be read may belong in it.
+        yield from _grouped(_split(waiting, None)[1], [])
+    if refusal is not None:
+        raise refusal
 
 
 _Waiting = list[tuple[int, Incoming, Message]]
+
+
+def _is_gapless(waiting: _Waiting) -> bool:
+    places = sorted(entry[0] for entry in waiting)
+    return not places or places[-1] - places[0] + 1 == len(places)
 
 
 def _split(waiting: _Waiting, before: int | None) -> tuple[_Waiting, _Waiting]:

@@ -36,8 +36,10 @@ def _refusals() -> tuple[Code, ...]:
              "Close the turn at a safe point, shorten results, or use a larger approved tier.", overflow),
         Code("protected_history_overflow", "refusal", "Protected turns exceed what is left of the budget.",
              "Resolve pending items or use a larger approved tier.", overflow),
-        Code("raw_history_overflow", "refusal", "History that policy forbids to evict exceeds the budget.",
-             "Allow eviction, lower the tail, compact, or use a larger approved tier.", overflow),
+        Code("raw_history_overflow", "refusal", "History that policy forbids to evict exceeds the budget, or a "
+             "constraint in force can be carried by nothing.",
+             "Allow eviction, lower the tail, compact, or use a larger approved tier; mark a constraint without a text "
+             "again with one, or withdraw it.", overflow),
         Code("input_too_large", "refusal", "A required item has more bytes than the window has tokens.",
              "Shorten the item.", overflow),
         Code("template_drops", "refusal", "The chat template loses text of the named kind without an error.",

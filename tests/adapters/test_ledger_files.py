@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,32 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.adapters.frames import dump_frame, frame_of, read_frame, stored_frame
-from planner.adapters.ledger_files import export_turns, import_history, import_records, left_behind
+from planner.adapters.ledger_files import export_turns, import_history, import_records
 from planner.ledger.ledger import Ledger
 from planner.planner import Planner
 from planner.values.passage import Passage
 from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.request import PlanRequest, TextItem
 from planner.values.turn import Message, MustPreserve, OpenItem, Turn
-from planner.wire.dump import dump_record
 from planner.wire.parse import parse_request
+from tests.adapters.histories import lines, plain
 from tests.cli.support import CHAT, REQUEST
 
 CANARY = "canary-7f3a"
-
-
-def _lines(turns: Sequence[Turn]) -> io.BytesIO:
-    return io.BytesIO(b"".join(dump_record(turn) + b"\n" for turn in turns))
-
-
-def _plain(count: int, first: int = 1) -> list[Turn]:
-    return [
-        Turn(f"t{at}", 2 * at, "completed", (
-            Message("user", f"u{at}", f"Question {at}?", sequence=2 * at),
-            Message("assistant", f"a{at}", f"Answer {at}.", sequence=2 * at + 1),
-        ))
-        for at in range(first, first + count)
-    ]  # fmt: skip
 
 
 @st.composite
@@ -79,7 +64,7 @@ def _interleaved(draw: st.DrawFn) -> list[Turn]:
 def test_import_of_an_export_is_the_same_conversation(turns: list[Turn]) -> None:
     """import(export) == import == the turns of the file, whatever stands between their messages; twice is once."""
     with TemporaryDirectory() as folder, Ledger.open(f"{folder}/a") as first, Ledger.open(f"{folder}/b") as second:
-        import_history(first, "c1", _lines(turns))
+        import_history(first, "c1", lines(turns))
         assert turns == list(first.turns("c1"))
         exported = b"".join(export_turns(first, "c1"))
         import_history(second, "c1", io.BytesIO(exported))
@@ -113,7 +98,7 @@ class _End(BaseException):
 @pytest.mark.parametrize("step", ["before_begin", "after_message", "before_commit", "after_commit", "before_ack"])
 def test_an_import_that_ended_anywhere_is_repeated_as_a_whole(tmp_path: Path, step: str) -> None:
     """R4, R11: whole turns up to the end are there, none twice; the repeated run gives what one run gives."""
-    turns = _plain(6)
+    turns = plain(6)
     for countdown in range(1, 9):
         path = tmp_path / f"{step}-{countdown}"
         left = [countdown]
@@ -126,13 +111,13 @@ def test_an_import_that_ended_anywhere_is_repeated_as_a_whole(tmp_path: Path, st
         ended = False
         with Ledger.open(path, failpoint=fail) as ledger:
             try:
-                import_history(ledger, "c1", _lines(turns))
+                import_history(ledger, "c1", lines(turns))
             except _End:
                 ended = True
         with Ledger.open(path) as ledger:
             there = list(ledger.turns("c1")) if ledger.conversations() else []
             assert there == turns[: len(there)]
-            import_history(ledger, "c1", _lines(turns))
+            import_history(ledger, "c1", lines(turns))
             assert turns == list(ledger.turns("c1"))
             assert ledger.verify().sound
         assert ended or countdown > 7
@@ -151,12 +136,12 @@ def test_a_grown_file_adds_what_is_new(tmp_path: Path) -> None:
 
 def test_what_differs_from_the_ledger_is_refused_with_its_line(tmp_path: Path) -> None:
     """R11: another text under a known id changes nothing, and the line says where; the turns before it stay."""
-    turns = _plain(4)
+    turns = plain(4)
     changed = replace(turns[2], messages=(replace(turns[2].messages[0], text=CANARY), turns[2].messages[1]))
     with Ledger.open(tmp_path / "chat.db") as ledger:
-        import_history(ledger, "c1", _lines(turns[:3]))
+        import_history(ledger, "c1", lines(turns[:3]))
         with pytest.raises(PlannerFault) as caught:
-            import_history(ledger, "c1", _lines([turns[0], turns[1], changed, turns[3]]))
+            import_history(ledger, "c1", lines([turns[0], turns[1], changed, turns[3]]))
         assert "duplicate_id: line 3: $.messages[0].id is used with other fields" == str(caught.value)
         assert turns[:3] == list(ledger.turns("c1"))
 
@@ -164,90 +149,10 @@ def test_what_differs_from_the_ledger_is_refused_with_its_line(tmp_path: Path) -
 def test_a_turn_behind_the_conversation_is_refused(tmp_path: Path) -> None:
     """A file of another conversation does not slip between the turns of this one."""
     with Ledger.open(tmp_path / "chat.db") as ledger:
-        import_history(ledger, "c1", _lines(_plain(3, first=5)))
+        import_history(ledger, "c1", lines(plain(3, first=5)))
         with pytest.raises(RefusalSignal) as caught:
-            import_history(ledger, "c1", _lines(_plain(1)))
+            import_history(ledger, "c1", lines(plain(1)))
     assert "line 1: $.messages[0].sequence: is not above the conversation's last sequence" == caught.value.detail
-
-
-def test_a_cancelled_turn_comes_as_its_terminal_record(tmp_path: Path) -> None:
-    """Its words are not exported; id, place, state and what is in force on it are, and an import stores them (X37)."""
-    with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
-        import_history(ledger, "c1", _lines(_plain(2)))
-        mark = MustPreserve("C1", "No lead.")
-        ledger.append(
-            "c1", "x", [Message("user", "ux", CANARY)], must_preserve=[mark], open_items=[OpenItem("i1", "pending")]
-        )
-        ledger.cancel("c1", "x")
-        ledger.append("c1", "y", [Message("user", "uy", "Lead is fine.")])
-        exported = b"".join(export_turns(ledger, "c1"))
-        assert CANARY.encode() not in exported
-        for known in (0, 4):
-            done = import_history(other, "c1", io.BytesIO(exported))
-            assert (4, known, 0) == (done.turns, done.known, done.empty)
-        assert list(ledger.turns("c1")) == list(other.turns("c1"))
-        assert ledger.view("c1").constraints == other.view("c1").constraints != ()
-        assert other.verify().sound
-
-
-def test_a_withdrawn_constraint_of_a_cancelled_turn_can_be_imported(tmp_path: Path) -> None:
-    """A later turn takes back what a cancelled one marked: the import of an export knows the mark."""
-    with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
-        ledger.append("c1", "x", [Message("user", "ux", "No lead.")], must_preserve=[MustPreserve("C1", "No lead.")])
-        ledger.cancel("c1", "x")
-        ledger.append("c1", "y", [Message("user", "uy", "Lead is fine.")], supersedes=["C1"])
-        import_history(other, "c1", io.BytesIO(b"".join(export_turns(ledger, "c1"))))
-        assert () == ledger.view("c1").constraints == other.view("c1").constraints
-
-
-def test_an_export_after_retention_can_be_imported_and_names_what_it_leaves(tmp_path: Path) -> None:
-    """A constraint in force whose turn was purged is named, and a withdrawal of such a one stops no import (R146)."""
-    with Ledger.open(tmp_path / "a") as ledger, Ledger.open(tmp_path / "b") as other:
-        for number, turn in enumerate(_plain(4, 0)):
-            marks = [MustPreserve(f"C{number}", "No lead.")] if number < 2 else []
-            taken_back = ["C1"] if number == 3 else []
-            ledger.append("c1", turn.id, turn.messages, state="completed", must_preserve=marks, supersedes=taken_back)
-        assert () == left_behind(ledger, "c1")
-        ledger.retain("c1", 4, "30-days")
-        import_history(other, "c1", io.BytesIO(b"".join(export_turns(ledger, "c1"))))
-        assert ["t2", "t3"] == [turn.id for turn in other.turns("c1")]
-        assert ("C0",) == left_behind(ledger, "c1")
-
-
-def test_a_history_that_grew_is_imported_after_retention(tmp_path: Path) -> None:
-    """The same file with more turns, over a boundary: what was purged stays so, the rest is taken (R146)."""
-    with Ledger.open(tmp_path / "chat.db") as ledger:
-        import_history(ledger, "c1", _lines(_plain(3)))
-        ledger.retain("c1", 4, "30-days")
-        done = import_history(ledger, "c1", _lines(_plain(5)))
-        assert (4, 2, 1) == (done.turns, done.known, done.purged)
-        assert _plain(5)[1:] == list(ledger.turns("c1"))
-        with pytest.raises(PlannerFault, match="used in another turn"):
-            import_history(ledger, "c1", _lines([replace(_plain(1)[0], id="never-here")]))
-        assert ledger.verify().sound
-
-
-def test_old_records_that_were_purged_are_not_brought_back(tmp_path: Path) -> None:
-    """Their ids are known, their words are gone: a file with them and newer ones is imported all the same."""
-    trees = [{"id": f"r{at}", "role": "user" if at % 2 else "assistant", "source": "app", "text": CANARY}
-             for at in range(1, 7)]  # fmt: skip
-    data = [json.dumps(tree).encode() + b"\n" for tree in trees]
-    with Ledger.open(tmp_path / "chat.db") as ledger:
-        import_records(ledger, "c1", io.BytesIO(b"".join(data[:4])))
-        ledger.retain("c1", 2, "30-days")
-        done = import_records(ledger, "c1", io.BytesIO(b"".join(data)))
-        assert (6, 4) == (done.records, done.known)
-        assert ["r3", "r5"] == [turn.id for turn in ledger.turns("c1")]
-        assert ledger.verify().sound
-
-
-def test_an_open_turn_without_a_message_is_counted_and_left_out(tmp_path: Path) -> None:
-    """There is nothing of it to store; a completed one is refused."""
-    with Ledger.open(tmp_path / "chat.db") as ledger:
-        done = import_history(ledger, "c1", _lines([*_plain(1, 0), Turn("o", 9, "open", ())]))
-        assert (1, 1, ["t0"]) == (done.turns, done.empty, [turn.id for turn in ledger.turns("c1")])
-        with pytest.raises(RefusalSignal, match="is empty, and the turn is new"):
-            ledger.append("c1", "n", [], state="completed")
 
 
 def test_unclassifiable_records_stay_raw(tmp_path: Path) -> None:
@@ -291,8 +196,8 @@ def test_a_frame_reads_back(names_bundle: bool) -> None:
 def test_a_stored_policy_outlives_an_import_without_one(tmp_path: Path) -> None:
     """Turns alone store an empty frame once, so that a version is there; a stored policy is never lost to them."""
     with Ledger.open(tmp_path / "chat.db") as ledger:
-        assert import_history(ledger, "c1", _lines(_plain(1))).policy_stored
+        assert import_history(ledger, "c1", lines(plain(1))).policy_stored
         policy = frame_of(PlanRequest("reference", policy=(TextItem("p", "x"),)))
-        assert import_history(ledger, "c1", _lines(_plain(1)), frame=policy).policy_stored
-        assert not import_history(ledger, "c1", _lines(_plain(2))).policy_stored
+        assert import_history(ledger, "c1", lines(plain(1)), frame=policy).policy_stored
+        assert not import_history(ledger, "c1", lines(plain(2))).policy_stored
         assert stored_frame(ledger, "c1") == policy
