@@ -105,7 +105,13 @@ def draw_receipts(found: Mapping[str, Any]) -> None:
     say(same, "bold")
     if found["changed"]:
         say(f"changed  {', '.join(found['changed'])}")
-    rows(("left", "came"), list(zip_longest(found["leaves"], found["comes"], fillvalue="")))
-    rows(("line", "before", "after"), [tuple(row.values()) for row in found["tokens"]], right=(1, 2))
+    if found["leaves"] or found["comes"]:
+        rows(("left", "came"), list(zip_longest(found["leaves"], found["comes"], fillvalue="")))
+    else:
+        say("nothing left or came")
+    if found["tokens"]:
+        rows(("line", "before", "after"), [tuple(row.values()) for row in found["tokens"]], right=(1, 2))
+    else:
+        say("no line of the account differs")
     if found["commonTokens"] is not None:
         say(f"common prefix  {found['commonTokens']:,} tokens, ended by {found['brokenBy']}")

@@ -100,4 +100,4 @@ def draw_versions(found: Sequence[StoredSummary]) -> None:
 
 
 def _numbers(runs: Sequence[int]) -> str:
-    return ", ".join(map(str, runs)) or "none"
+    return ", ".join(f"run {one}" for one in runs) or "none"

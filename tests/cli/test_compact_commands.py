@@ -417,3 +417,10 @@ def test_a_boundary_at_the_first_message_is_shown(tmp_path: Path, capsysbinary: 
         ledger.retain("c1", 1, "30-days")
     done = here(capsysbinary, "compact", "status", "--ledger", tmp_path / "a.db", "--conversation", "c1")
     assert "originals up to sequence 0 were purged" in done.text
+
+
+def test_a_run_that_waits_is_named_and_not_counted(where: tuple[str, ...], capsysbinary: Capture) -> None:
+    """`0` read as none."""
+    assert 0 == here(capsysbinary, "compact", "propose", *where, *LOW).code
+    status = here(capsysbinary, "compact", "status", *where)
+    assert (0, True) == (status.code, status.text.rstrip().endswith("runs waiting: run 0")), status.text

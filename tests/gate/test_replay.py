@@ -140,3 +140,6 @@ def test_two_plans_beside_each_other(tmp_path: Path) -> None:
     drawn = command("diff", tmp_path / "one.json", tmp_path / "two.json")
     assert (0, True) == (drawn.code, "turn/t7" in drawn.text)
     assert command("diff", tmp_path / "one.json", tmp_path / "one.json", "--json").json["sameInput"]
+    same = command("diff", tmp_path / "one.json", tmp_path / "one.json").text
+    assert ["the same input", "nothing left or came", "no line of the account differs"] == same.splitlines()[:3]
+    assert "nothing left" not in drawn.text
