@@ -12,14 +12,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
+from planner.gate.evidence import read_evidence
+from planner.gate.integration import read_integration
+from planner.gate.lifecycle import is_event
+from planner.gate.reading import read_matrix
+from planner.gate.receipts import check_receipts
+from planner.planner import Planner
+from planner.values.gate import Event
+from planner.values.plan import Plan
 from tests.bundles.litertlm.small import FULL
 from tests.cli.support import small_request
 from tests.docs.readme_blocks import ROOT
+from tests.gate.gate_support import candidate
+from tests.peers.support import chat
+from tests.runtimes.test_observe import bundle_of
 from tests.support.gguf_writer import Shape, llama_model, tokenizer_keys
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -117,6 +129,37 @@ def test_every_example_of_json_and_python_can_be_read() -> None:
         json.loads(text)
     for _, text in fences("python"):
         ast.parse(text)
+
+
+def test_every_file_that_the_gate_reads_is_shown_as_it_is_read(tmp_path: Path) -> None:
+    """Matrix, evidence, platforms and the steps of a script; the example of each is taken by its reader."""
+    shown = [json.loads(text) for page, text in fences("json") if page.name in ("gate.md", "integration.md")]
+    steps, evidence, matrix, platforms = shown
+    assert [] == [step for step in steps if not is_event(Event(step["kind"], step["fields"]))]
+    made = candidate()
+    for tree in (evidence, platforms):
+        tree["candidateId"] = made.candidate_id
+    for name, tree in (("summary_test_set", evidence), ("matrix", matrix), ("platforms", platforms)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
+    assert [] == read_evidence(tmp_path, made, 0)[1]
+    (target,) = read_matrix(tmp_path / "matrix.json")
+    assert ("measured", ("4k",)) == (target.status, target.limits)
+    found, wrong = read_integration(tmp_path / "platforms.json", made)
+    assert (1, []) == (len(found), wrong)
+
+
+def test_the_device_receipt_of_the_page_counts_as_evidence(tmp_path: Path) -> None:
+    """As it stands, but for the number that a runtime would report."""
+    (text,) = [text for page, text in fences("python") if page.name == "gate.md"]
+    planner = Planner(bundle_of("whole_prompt"))
+    made = candidate(bundle_digests=(planner.encoder().bundle.manifest.digest,))
+    request = replace(chat(), candidate_id=made.candidate_id, app_version=made.app_version)
+    plan = planner.plan(request)
+    assert isinstance(plan, Plan)
+    scope: dict[str, object] = {"planner": planner, "request": request}
+    exec(compile(text.replace("812", str(len(plan.ids))), "gate.md", "exec"), scope)
+    (tmp_path / "device.json").write_text(json.dumps(scope["file"]), encoding="utf-8")
+    assert (1, []) == check_receipts(tmp_path, made)
 
 
 def test_the_example_of_the_ledger_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
