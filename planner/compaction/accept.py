@@ -16,6 +16,7 @@ from planner.compaction.prompt import run_turns
 from planner.compaction.settle import settled
 from planner.compaction.state_text import state_text
 from planner.compaction.strategy import granularity
+from planner.values.check_record import check_record
 from planner.values.check_summary import SummaryFrame, inside_of, live_marks, messages_in_order, run_now, sequences_of
 from planner.values.compaction import Accepted, CompactionPlan, Rejected, Risk, Run
 from planner.values.reasons import RefusalSignal
@@ -66,12 +67,14 @@ def judge(answer: str | None, case: Judged) -> Accepted | Rejected:
     try:
         parsed = parse_answer(answer)
         check_answer(parsed, sources, _asked(turns, case))
+        record = settled(_record(parsed, turns, sources, case), case.frame.resolutions, sequences_of(turns))
+        # Every later plan checks the record as it checks any input: one that is refused there must not come to stand.
+        check_record(record, "$")
     except RefusalSignal as signal:
         refusal = signal
     if refusal is not None:
-        return Rejected(refusal.reason, refusal.detail)
-    record = _record(parsed, turns, sources, case)
-    return Accepted(settled(record, case.frame.resolutions, sequences_of(turns)))
+        return Rejected("invalid-summary", refusal.detail)
+    return Accepted(record)
 
 
 def _staleness(case: Judged) -> Rejected | None:

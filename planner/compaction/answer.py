@@ -169,7 +169,10 @@ def _optional(entry: Mapping[str, Any], name: str, path: str) -> str | None:
 
 
 def state_entry(entry: Entry, message_ids: tuple[str, ...]) -> StateEntry:
-    """Return a checked entry as it is stored; its labels are message ids by now."""
+    """Return a checked entry as it is stored; its labels are message ids by now.
+
+    An id is kept of an action alone, where it was compared with the ledger's items; elsewhere it is the model's own.
+    """
     return StateEntry(
         text=entry.text,
         message_ids=message_ids,
@@ -177,5 +180,5 @@ def state_entry(entry: Entry, message_ids: tuple[str, ...]) -> StateEntry:
         status=entry.status,
         excerpt=entry.excerpt,
         archive_ref=entry.archive_ref,
-        id=entry.id,
+        id=None if entry.status is None else entry.id,
     )

@@ -9,6 +9,7 @@ from planner.compaction.call import PromptedRun
 from planner.compaction.strategy import MIN_RUN_TURNS, TAIL_TURNS
 from planner.values.admission import Rights
 from planner.values.compaction import CompactionPlan, Risk, Staleness, Unplanned
+from planner.values.field_rules import ID_RULE, invalid, is_id, text_problem
 
 
 class Answered(Protocol):
@@ -43,6 +44,17 @@ class Choices:
     goal_from: str | None = None
     fact_keys: tuple[str, ...] = ()
     rights: Rights | None = None
+
+    def __post_init__(self) -> None:
+        """Raise RefusalSignal `invalid-input` for a goal that is no text and for what is no id."""
+        problem = text_problem(self.goal)
+        if problem:
+            invalid("$.goal", problem)
+        if self.goal_from is not None and not is_id(self.goal_from):
+            invalid("$.goalFrom", ID_RULE)
+        for place, key in enumerate(self.fact_keys):
+            if not is_id(key):
+                invalid(f"$.factKeys[{place}]", ID_RULE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from planner.ledger.scope import Scope, branch_id, open_scope
 from planner.ledger.store import Store
 from planner.ledger.stored import Active, Checked, Saved
 from planner.ledger.summary_rows import Fate, Source, put_sources, put_version, row_of_id, rows_where, sources_of
+from planner.values.check_record import check_record
 from planner.values.compaction import CompactionPlan, Run
 from planner.values.field_rules import holds_forbidden, is_id
 from planner.values.reasons import PlannerFault, RefusalSignal
@@ -208,6 +209,14 @@ def _sound(record: SummaryRecord, plan_id: str) -> SummaryRecord:
         _refuse("names a source twice")
     if not is_id(record.id) or record.plan_id != plan_id or record.covers_from > record.covers_to:
         _refuse("its id, plan or coverage is no valid one")
+    flaw: str | None = None
+    try:
+        check_record(record, "$")
+    except RefusalSignal as signal:
+        flaw = signal.detail
+    if flaw is not None:
+        # It would stand in the way of every later plan, which checks what it is given.
+        _refuse(flaw)
     return replace(record, summary_text=text)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from planner.compaction.state_text import state_text
+from planner.values.check_record import check_record
 from planner.values.check_summary import summary_problem
 from planner.values.compaction import STRATEGY_VERSION, Accepted, Rejected
 from planner.values.fingerprint import fingerprint, protected_fingerprint
@@ -46,9 +47,9 @@ def test_R75_envelope_fields() -> None:
 
 def test_R96_summary_schema_fields() -> None:
     """Structure beside the text: constraints, open items, facts, citations, coverage, version and generation."""
-    found = record(summariser_bundle="tiny@1")
+    found = record(summariser_bundle="tiny-1")
     assert (("C1",), ("i1",), ("src-1",)) == (found.required_constraint_ids, found.open_items, found.citation_ids)
-    assert (2, 1, "main", "tiny@1") == (
+    assert (2, 1, "main", "tiny-1") == (
         found.summary_version, found.source_generation, found.branch, found.summariser_bundle,
     )  # fmt: skip
     assert (1,) * 6 == found.source_versions
@@ -98,6 +99,23 @@ def test_a_guess_beside_a_message_of_the_user_is_no_fact_either() -> None:
         assert one["text"] == found.state.evidence[1].text
     both = entry("evidence", sources=["m1", "m2"], fact_value="blue")
     assert "e1" in [fact.id for fact in record(both).confirmed_facts]
+
+
+@pytest.mark.parametrize("place", ["decisions", "questions", "evidence"])
+@pytest.mark.parametrize("made_up", ["decision 1", "", "x" * 129, "\u200b", "d1"])
+def test_an_id_that_a_model_makes_up_is_not_kept(place: str, made_up: str) -> None:
+    """Only actions have ids, those of the ledger's items: an id that is none would break every later plan."""
+    found = record(entry(place, id=made_up))
+    assert {None} == {one.id for one in getattr(found.state, place)}
+    check_record(found, "$")
+    assert ["i1", None] == [one.id for one in found.state.open_actions]
+
+
+def test_a_record_that_no_plan_takes_is_no_summary() -> None:
+    """Whatever the application hands in beside the answer, what stands can be planned with."""
+    found = verdict({"goal": ""}, goal="Paint the frame.", goal_from="no id")
+    assert isinstance(found, Rejected)
+    assert ("invalid-summary", "$.state.goalFrom") == (found.reason, found.detail.partition(":")[0])
 
 
 def test_labels_are_mapped_back_to_message_ids() -> None:

@@ -12,7 +12,7 @@ from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Saved
 from planner.values.compaction import CompactionPlan, Rejected, Unplanned
 from planner.values.plan import Refusal
-from planner.values.reasons import PlannerFault
+from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.switches import Switches
 from planner.values.turn import Message
 from tests.compactor.support import CHAT, Script, compactor, fill, kept_summaries, kept_turns, plan, question, request
@@ -138,6 +138,33 @@ def test_reasoning_before_the_answer_is_not_the_answer(ledger: Ledger, written: 
     found = compactor(ledger).accept(frozen(ledger).plan_id, 0, answer)
     assert isinstance(found, Saved), found
     assert "accepted" == found.status
+
+
+@pytest.mark.parametrize("place", ["decisions", "questions", "evidence"])
+def test_no_answer_can_keep_a_conversation_from_being_planned(ledger: Ledger, place: str) -> None:
+    """R212: a model that numbers its entries in words is taken or not, and plans with and without it are made."""
+    fill(ledger, 6)
+
+    def numbered(text: str) -> str:
+        tree = json.loads(text)
+        tree[place] = [{"text": "Paint it.", "sources": ["m1"], "id": f"{place} no. 1"}]
+        return json.dumps(tree)
+
+    compactor(ledger).run(Script(spoil=numbered))
+    assert [f"t{number}" for number in range(6)] == kept_turns(plan(ledger))
+    assert ["t4", "t5"] == kept_turns(plan(ledger, request(TIGHT)))
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [({"goal": "\ud800"}, "$.goal"), ({"goal": "Go.", "goal_from": "a b"}, "$.goalFrom"),
+     ({"fact_keys": ("price", "the price")}, "$.factKeys[1]")],
+)  # fmt: skip
+def test_choices_that_break_a_rule_are_refused_at_once(ledger: Ledger, given: dict[str, Any], path: str) -> None:
+    """What a prompt or a record would carry is checked before anything is frozen."""
+    with pytest.raises(RefusalSignal) as caught:
+        compactor(ledger, **given)
+    assert ("invalid-input", path) == (caught.value.reason, caught.value.detail.partition(":")[0])
 
 
 def test_reasoning_marks_within_an_answer_are_words_of_it(ledger: Ledger) -> None:

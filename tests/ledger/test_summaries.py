@@ -14,7 +14,7 @@ from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Active, Checked
 from planner.values.compaction import Staleness
 from planner.values.reasons import PlannerFault
-from planner.values.summary import SummaryRecord
+from planner.values.summary import ConfirmedFact, StateEntry, SummaryRecord
 from planner.values.turn import Message, MustPreserve, OpenItem
 from tests.ledger.summary_support import (
     ACTIVE,
@@ -103,6 +103,19 @@ def test_R81_the_same_ledger_gives_the_same_fingerprint_after_reopening(path: Pa
         before = plan_of(ledger, "p1", ("t1", "t2"))
     with Ledger.open(path) as ledger:
         assert before == plan_of(ledger, "p1", ("t1", "t2"))
+
+
+def test_what_later_plans_would_refuse_is_not_stored(ledger: Ledger) -> None:
+    """A record that is no valid input of a plan would keep the whole conversation from being planned."""
+    plan = freeze(ledger, "p1", ("t1", "t2"))
+    state = summary_of(plan).state
+    for broken in (
+        {"state": replace(state, goal_from="no id")},
+        {"state": replace(state, questions=(StateEntry("Why?", id="no id"),))},
+        {"confirmed_facts": (ConfirmedFact("d1", "x", fact_key="no id"),)}, {"summariser_bundle": "no id"},
+    ):  # fmt: skip
+        assert "invalid-summary" == fault(lambda broken=broken: deliver(ledger, summary_of(plan, **broken)))  # type: ignore[misc]
+    assert [] == list(ledger.summaries(CHAT, ACTIVE))
 
 
 def test_R84_the_store_compares_sources_by_position(ledger: Ledger) -> None:

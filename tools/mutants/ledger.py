@@ -86,8 +86,8 @@ MUTANTS = (
     ),
     Mutant(
         "compaction/accept.py",
-        "return Accepted(settled(record, case.frame.resolutions, sequences_of(turns)))",
-        "return Accepted(record)",
+        "settled(_record(parsed, turns, sources, case), case.frame.resolutions, sequences_of(turns))",
+        "_record(parsed, turns, sources, case)",
         "R156@compactor",
     ),
     Mutant(
