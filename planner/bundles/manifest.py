@@ -36,6 +36,7 @@ from planner.bundles.provenance import (
 )
 from planner.bundles.runtime_json import runtime_from_json, runtime_to_json
 from planner.values.bundle import ControlToken, EncodeMode, FileEntry, Manifest, Tier, TokenizerFormat
+from planner.values.field_rules import VERSION_PATTERN
 from planner.values.reasons import PlannerFault
 
 SCHEMA_VERSION = "1.0"
@@ -245,7 +246,7 @@ def _template(value: Any, path: str) -> tuple[str, str, str, str | None]:
         row.take("file", _plain_path),
         row.take("sha256", matching(_SHA256)),
         row.take("entry", matching(_ID), "default"),
-        row.take("version", read_text, None),
+        row.take("version", matching(re.compile(VERSION_PATTERN)), None),
     )
     row.close()
     return read

@@ -22,6 +22,7 @@ from planner.values.bundle import (
     Tier,
     TokenizerFormat,
 )
+from planner.values.field_rules import VERSION_PATTERN
 from planner.values.part_cost import DurationRule, FlatRule, PartCost, PatchRule, TileRule
 from planner.values.runtime import MEANINGS, Runtime, ValidWhen
 from planner.values.runtime_rows import RUNTIMES
@@ -29,6 +30,7 @@ from planner.values.runtime_rows import RUNTIMES
 NAME = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,12}", fullmatch=True)
 SHA = st.text("0123456789abcdef", min_size=64, max_size=64)
 LINE = st.text(st.characters(min_codepoint=32, exclude_categories=("C", "Z")), min_size=1, max_size=12)
+LABEL = st.from_regex(VERSION_PATTERN, fullmatch=True).filter(lambda label: len(label) < 40)
 TEXT = st.text(max_size=12)
 COUNT = st.integers(0, (1 << 31) - 1)
 SOME = st.integers(1, 1_000)
@@ -116,7 +118,7 @@ def manifests(draw: st.DrawFn) -> ManifestFile:
     manifest = Manifest(
         id=draw(NAME), digest="", tokenizer_format=draw(st.sampled_from(get_args(TokenizerFormat))), files=entries,
         template_digest=draw(SHA) if template else None, template_entry=draw(NAME) if template else None,
-        template_version=draw(maybe(LINE)) if template else None, base_model=draw(maybe(LINE)), adapter=adapter,
+        template_version=draw(maybe(LABEL)) if template else None, base_model=draw(maybe(LINE)), adapter=adapter,
         runtime=draw(maybe(runtimes())), context_tokens=context,
         tiers=tuple(draw(st.lists(tier, max_size=2, unique_by=lambda one: one.id))),
         reserved_output_tokens=draw(maybe(SOME)), safety_margin_tokens=draw(maybe(COUNT)),

@@ -94,6 +94,8 @@ def test_a_manifest_that_contradicts_its_files_is_a_mismatch(own: Path, edit: An
         (lambda value: value["files"][0].update(sizeBytes=True), r"\$\.files\[0\]\.sizeBytes"),
         (lambda value: value["files"][0].update(place="origin"), r"\$\.files\[0\]\.place"),
         (lambda value: value["template"].update(file="other.jinja"), r"\$\.template\.file"),
+        (lambda value: value["template"].update(version="two words"), r"\$\.template\.version"),
+        (lambda value: value["template"].update(version="1,2"), r"\$\.template\.version"),
         (lambda value: value.update(tokenizerFormat="onnx"), r"\$\.tokenizerFormat"),
         (lambda value: value.update(encodeMode="fast"), r"\$\.encodeMode"),
         (lambda value: value.update(contextTokens=-1), r"\$\.contextTokens"),
