@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from planner.bundles.manifest import parse_manifest
+from planner.bundles.open import open_bundle
 from planner.gate.evidence import read_evidence
 from planner.gate.integration import read_integration
 from planner.gate.lifecycle import is_event
@@ -26,6 +28,7 @@ from planner.gate.receipts import check_receipts
 from planner.planner import Planner
 from planner.values.gate import Event
 from planner.values.plan import Plan
+from planner.values.reasons import PlannerFault
 from tests.bundles.litertlm.small import FULL
 from tests.cli.support import small_request
 from tests.docs.readme_blocks import ROOT
@@ -37,6 +40,7 @@ from tests.support.gguf_writer import Shape, llama_model, tokenizer_keys
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_NAME = re.compile(r"`(\w+)`")
 _REFERENCE = ROOT / "model_bundles" / "reference"
 NOT_RUN = {
     "--url": "a server would have to listen",
@@ -146,6 +150,27 @@ def test_every_file_that_the_gate_reads_is_shown_as_it_is_read(tmp_path: Path) -
     assert ("measured", ("4k",)) == (target.status, target.limits)
     found, wrong = read_integration(tmp_path / "platforms.json", made)
     assert (1, []) == (len(found), wrong)
+
+
+def test_the_manifest_is_described_field_by_field(tmp_path: Path) -> None:
+    """Each field that is read has a row, no row is of one that is not, and the example of what is yours is taken."""
+    page = (ROOT / "docs" / "bundles.md").read_text(encoding="utf-8")
+    section = page.split("## The manifest\n", 1)[1].split("\n## ", 1)[0]
+    told = {name for row in section.splitlines() if row.startswith("| `") for name in _NAME.findall(row.split("|")[1])}
+    path = tmp_path / "reference" / "bundle.json"
+    shutil.copytree(_REFERENCE, path.parent)
+    manifest = json.loads(path.read_bytes())
+    assert told == manifest.keys() | {"provenance", "compactAt", "parts", "kv"}
+    before = parse_manifest(path.read_bytes()).manifest
+    (yours,) = [json.loads(text) for where, text in fences("json") if where.name == "bundles.md" and "tiers" in text]
+    path.write_text(json.dumps(manifest | yours), encoding="utf-8")
+    after = open_bundle(path.parent).manifest
+    assert (before.digest, ("4k", "8k"), 0.65) == (after.digest, tuple(one.id for one in after.tiers), after.compact_at)
+    for name in ("compactAt", "kv", "parts", "provenance", "unknown"):
+        path.write_text(json.dumps(manifest | {name: "x"}), encoding="utf-8")
+        with pytest.raises(PlannerFault, match="manifest_invalid") as found:
+            open_bundle(path.parent)
+        assert ("unknown keys" in found.value.detail) == (name == "unknown")
 
 
 def test_the_device_receipt_of_the_page_counts_as_evidence(tmp_path: Path) -> None:
