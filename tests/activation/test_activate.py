@@ -183,6 +183,9 @@ def test_samples_are_the_users_and_a_vanished_id_blocks(desk: Desk) -> None:
     done = desk.activate(NEWER, "--samples", old, "--published", desk.write("{}", "other.json"))
     assert 2 == done.code
     done = desk.activate(NEWER, "--samples", old.parent)
+    assert (2, True) == (done.code, "desk.request.json: lies beside the families' folders" in done.err)
+    (desk.root / "empty").mkdir()
+    done = desk.activate(NEWER, "--samples", desk.root / "empty")
     assert (2, True) == (done.code, "--samples names a folder without samples" in done.err)
     family = ROOT / "fixtures" / "samples" / "permission_withdrawn"
     (desk.root / "samples").mkdir()
