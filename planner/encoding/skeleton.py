@@ -13,6 +13,11 @@ from planner.encoding.tracked import own
 from planner.values.profile import TemplateProfile
 from planner.values.prompt import Leaf
 
+_ALPHABETS = tuple(
+    "".join([ascii_lowercase[at * step % 26] for at in range(26)])
+    for step in (1, 3, 5, 7, 9, 11, 15, 17, 19, 21, 23, 25)
+)
+"""Orders of the letters in which each letter is followed by another one than in the rest."""
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
 
@@ -27,7 +32,8 @@ def inert(text: str, keep: Sequence[str], seed: int) -> str:
         if hit.lastgroup == "kept":
             return hit.group()
         start, length = (seed * 7 + hit.start()) % 26, len(hit.group())
-        return (ascii_lowercase * (length // 26 + 2))[start : start + length]
+        letters = _ALPHABETS[seed // 26 % len(_ALPHABETS)]
+        return (letters * (length // 26 + 2))[start : start + length]
 
     return _words(tuple(keep)).sub(word, text)
 
@@ -39,21 +45,32 @@ def _words(keep: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def inert_wrap(profile: TemplateProfile) -> Callable[[Leaf], str]:
-    """Return a wrapper of leaves that puts inert text in place of content, one seed for each leaf."""
-    seen = 0
+    """Return a wrapper of leaves that puts inert text in place of content, one seed for each text.
+
+    Texts that are equal stay equal and others stay apart: a template may compare two messages.
+    """
+    seeds: dict[str, int] = {}
+    taken: set[str] = set()
     marks: dict[str, list[str]] = {}
     for entry in profile.parsed_strings:
         marks.setdefault(entry.role, []).extend(mark for mark in (entry.opener, entry.closer) if mark)
 
+    def twin_text(text: str, keep: Sequence[str]) -> str:
+        if text not in seeds:
+            first = len(seeds) + 1
+            tries = range(first, first + 26 * len(_ALPHABETS))
+            seeds[text] = next((seed for seed in tries if inert(text, keep, seed) not in taken), first)
+        made = inert(text, keep, seeds[text])
+        taken.add(made)
+        return made
+
     def wrap(leaf: Leaf) -> str:
-        nonlocal seen
-        seen += 1
         if leaf.kind in ("glue", "media") or (leaf.kind == "tools" and leaf.text in _JSON_TYPES):
             return own(leaf)
         role = "reasoning" if leaf.kind == "reasoning" else leaf.role
         twin = Leaf(
             item=leaf.item, section=leaf.section, kind=leaf.kind,
-            text=inert(leaf.text, marks.get(role, ()), seen), role=leaf.role, turn=leaf.turn, required=False,
+            text=twin_text(leaf.text, marks.get(role, ())), role=leaf.role, turn=leaf.turn, required=False,
         )  # fmt: skip
         return own(twin)
 

@@ -6,11 +6,13 @@ PLANNER_MAX_EXAMPLES sets the number of conversations per bundle: 60 by default,
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from functools import lru_cache
 
 import pytest
 
+from planner.encoding.encoder import AUDIT_EVERY
 from planner.planner import Planner
 from tests.parity.conftest import SHIPPED, Opened
 from tests.parity.outcomes import TABLES, Comparison, changes_made
@@ -106,6 +108,23 @@ def test_the_same_conversation_planned_twice_gives_the_same_bytes(
         assert first.receipt == second.receipt == third.receipt
         if first.accepted:
             assert bytes(first.ids) == bytes(second.ids) == bytes(third.ids)
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_repeated_question_is_planned_every_time(opened: Callable[[str], Opened], name: str) -> None:
+    """The published Nemo template prints the tools at every message equal to the last; no audit takes that amiss."""
+    bundle, reference = opened(name)
+    chat: list[dict[str, object]] = [
+        {"role": role, "content": text}
+        for text in ("yes", "go on", "yes") for role in ("user", "assistant")
+    ][:-1]  # fmt: skip
+    tools = [conversations.Writer(random.Random(1), "1").tool()] if bundle.profile.tools == "kept" else None
+    right = reference.ids(chat, tools)
+    planner = Planner(bundle)
+    for _ in range(AUDIT_EVERY + 1):
+        plan = planner.plan(messages=chat, tools=tools, max_input_tokens=8_000)
+        assert plan.accepted, plan.line()  # type: ignore[union-attr]
+        assert right == list(plan.ids)  # type: ignore[union-attr]
 
 
 WORDS = ("a", "1", "I", "user", "assistant", "im_start", ".")
