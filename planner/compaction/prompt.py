@@ -59,7 +59,8 @@ sources.
 - A decision or an evidence entry that gives one value of one thing (a date, a price, a limit, a place) also \
 has "fact_key" and "fact_value", both or neither. "fact_key" names the thing, not its value: a key listed under \
 "Fact keys" where one fits, else your own, of a-z, 0-9 and dots without spaces, such as "delivery.date"; the same \
-thing always has the same key. "fact_value" is the value alone, copied letter for letter from a cited message.
+thing always has the same key, and of its values only the one that holds now is given so. "fact_value" is the value \
+alone, copied letter for letter from a cited message.
 - Write in the language of the messages."""
 
 _EXCERPTS = """\

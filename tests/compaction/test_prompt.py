@@ -173,7 +173,8 @@ def test_the_prompt_says_how_a_fact_is_named() -> None:
     """X54: facts are compared by key and value alone, so the model is told which key, which value, and what is none."""
     for text in (
         'may have "fact_key" and "fact_value"', "both or neither", "names the thing, not its value",
-        "the same thing always has the same key", "copied letter for letter from a cited message",
+        "the same thing always has the same key", "only the one that holds now",
+        "copied letter for letter from a cited message",
     ):  # fmt: skip
         assert text in PLAIN.instructions.replace("\n", " ")
     example = re.search(r'spaces, such as "([^"]+)"', PLAIN.instructions)
