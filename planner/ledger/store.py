@@ -71,7 +71,8 @@ class Store:
         unchecked  leave out the comparison with the anchor and of the newest rows.
         Raises PlannerFault.
         """
-        self.path = Path(path)
+        # Each thread opens the file anew, and the folder a relative path starts from may be another one by then.
+        self.path = Path(path).absolute()
         self.read_only = read_only
         self.fail = failpoint or _no_failpoint
         self.warnings: tuple[str, ...] = ()

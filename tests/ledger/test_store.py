@@ -99,6 +99,26 @@ def test_what_is_no_regular_file_is_not_opened(path: Path) -> None:
     assert [path.name] == [entry.name for entry in path.parent.iterdir()]
 
 
+def test_a_relative_path_names_one_file_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that comes later opens the very file that was opened, also where SQLite reads a name in its own way."""
+    for name in ("chat.db", ":memory:"):
+        home, away = tmp_path / "home", tmp_path / "away"
+        for folder in (home, away):
+            folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(home)
+        with Ledger.open(name) as ledger:
+            ledger.append("c", "t1", [Message("user", "u1", "here")])
+            monkeypatch.chdir(away)
+            later = threading.Thread(target=ledger.append, args=("c", "t2", [Message("user", "u2", "there")]))
+            later.start()
+            later.join()
+            assert ["t1", "t2"] == [turn.id for turn in ledger.turns("c")]
+        assert [] == list(away.iterdir())
+        assert (home / name).is_file()
+
+
 def test_a_later_schema_is_refused(path: Path) -> None:
     """A ledger of a later version is `ledger_newer` and not touched."""
     Ledger.open(path).close()
