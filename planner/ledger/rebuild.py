@@ -29,7 +29,12 @@ def head_from_facts(connection: apsw.Connection, conversation: int) -> HeadRow:
         "SELECT branch, generation FROM generation WHERE conversation = ? ORDER BY generation DESC LIMIT 1",
         (conversation,),
     ).fetchone()
-    last: Any = connection.execute("SELECT max(sequence) FROM message WHERE conversation = ?", (conversation,)).get
+    # A terminal record takes a sequence although it has no message (X37).
+    last: Any = connection.execute(
+        "SELECT max(sequence) FROM (SELECT sequence FROM message WHERE conversation = ?1"
+        " UNION ALL SELECT sequence FROM turn WHERE conversation = ?1)",
+        (conversation,),
+    ).get
     purged: Any = connection.execute(
         "SELECT max(through_sequence) FROM retention WHERE conversation = ?", (conversation,)
     ).get

@@ -12,7 +12,7 @@ import pytest
 from planner.adapters.ledger_files import export_turns, import_history, import_records, left_behind
 from planner.ledger.ledger import Ledger
 from planner.values.reasons import PlannerFault, RefusalSignal
-from planner.values.turn import Message, MustPreserve, OpenItem, Turn
+from planner.values.turn import Message, MustPreserve, OpenItem, Turn, TurnState
 from tests.adapters.histories import lines, plain
 
 CANARY = "canary-7f3a"
@@ -58,6 +58,19 @@ def test_a_cancelled_turn_comes_as_its_terminal_record(tmp_path: Path) -> None:
         assert list(ledger.turns("c1")) == list(other.turns("c1"))
         assert ledger.view("c1").constraints == other.view("c1").constraints != ()
         assert other.verify().sound
+
+
+@pytest.mark.parametrize("state", ["cancelled", "superseded"])
+def test_a_terminal_record_may_be_the_last_of_a_conversation(tmp_path: Path, state: TurnState) -> None:
+    """Its sequence counts although no message has it: the head that is made again from the facts is the same."""
+    with Ledger.open(tmp_path / "a") as ledger:
+        import_history(ledger, "c1", lines([*plain(1), Turn("x", 9, state, ())]))
+        assert (9, 2) == (ledger.head("c1").last_sequence, ledger.head("c1").turns)
+        assert () == ledger.verify().problems
+        assert ledger.verify(rebuild=True).rebuilt
+        assert 9 == ledger.head("c1").last_sequence
+        assert (10,) == ledger.append("c1", "y", [Message("user", "uy", "And?")]).sequences
+        assert () == ledger.verify().problems
 
 
 def test_a_withdrawn_constraint_of_a_cancelled_turn_can_be_imported(tmp_path: Path) -> None:
