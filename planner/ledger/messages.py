@@ -8,8 +8,17 @@ from typing import get_args
 
 from planner.ledger.bodies import constraint_ids, message_body
 from planner.ledger.history import message_versions
-from planner.ledger.marks import check_marks, check_supersedes, put_marks, with_items, with_marks, with_supersedes
+from planner.ledger.marks import (
+    check_marks,
+    check_supersedes,
+    put_marks,
+    touch_marks,
+    with_items,
+    with_marks,
+    with_supersedes,
+)  # fmt: skip
 from planner.ledger.pages import message_value, turn_from
+from planner.ledger.relating import names_of
 from planner.ledger.rows import MessageRow, TurnRow, find_turn, known_message, newest_messages, newest_turn
 from planner.ledger.scope import Appended, Scope, check_id, open_scope
 from planner.ledger.store import Store
@@ -69,11 +78,13 @@ def append(
             invalid("$.turnId", "names a turn that is no longer open")
         if before is None and not new and change.state not in _ENDED:
             invalid("$.messages", "is empty, and the turn is new")
+        # A cancelled turn shows less than it did, so it may name fewer constraints.
+        named = set() if before is None else names_of(tx.connection, scope.conversation, scope.line, before)["names"]
         row = _put_turn(scope, turn_id, before, new, change)
         for message in new:
             scope.put_message("message", row, message)
         if tx.changed:
-            scope.settle(row.ordinal)
+            scope.settle(row.ordinal, named)
             check_stored_turn(scope, row)
         return scope.result(turn_id, tuple(message.sequence or 0 for message, _ in placed))
 
@@ -179,6 +190,8 @@ def _put_turn(
     fields["messages"] = len(new) + (0 if before is None else count_messages(scope, before))
     after = scope.change_turn("turn" if before is None else "state", row, **fields)
     put_marks(scope, row, after, added)
+    if after.state == "superseded":
+        touch_marks(scope, after)
     if after.material != row.material:
         scope.touch(row, after.event, "state", row.id)
     return after

@@ -279,3 +279,22 @@ def test_what_no_plan_takes_is_stored_by_no_call(ledger: Ledger) -> None:
     for material in ("poem", ["chat"], 1):
         assert "invalid-input" == fault(lambda kind=material: ledger.append("c", "n", chat(7), material=kind))  # type: ignore[misc]
     assert before == (events(ledger), list(ledger.turns("c")))
+
+
+@pytest.mark.parametrize("state", ["cancelled", "superseded"])
+def test_a_turn_ends_by_an_append_as_by_a_call_of_its_own(tmp_path: Path, state: TurnState) -> None:
+    """What it marked or took back is given back to the turn that carried it, and what it names is no longer named."""
+    left = []
+    for how in ("append", "set_state"):
+        with Ledger.open(tmp_path / how) as ledger:
+            fill(ledger, 2)
+            ledger.mark("c", "t0", [MustPreserve("C1", "Only read."), MustPreserve("C2", "Only read.")])
+            question = Message("user", "u9", "Ask.", constraint_ids=("C3",))
+            ledger.append("c", "t9", [question], must_preserve=[MustPreserve("C1", "x")], supersedes=["C2"])
+            if how == "append":
+                ledger.append("c", "t9", [], state=state)
+            else:
+                ledger.set_state("c", "t9", state)
+            assert () == ledger.verify().problems
+            left.append((ledger.view("c").constraints, _touches(ledger)))
+    assert left[0] == left[1]
