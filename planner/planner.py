@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from planner.ledger.ledger import Ledger
     from planner.prepare import LedgerConversation
     from planner.values.switches import Switches
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,11 @@ class Planner:
     @property
     def bundle_id(self) -> str:
         """The id requests of this planner carry: the bundle's own where it is a path or loaded already."""
-        if isinstance(self._default, str) and _ID.fullmatch(self._default):
-            return self._default
+        if isinstance(self._default, str):
+            from planner.bundles.open import is_bundle_id
+
+            if is_bundle_id(self._default, self._user_folder):
+                return self._default
         return self._loaded_default().manifest.id
 
     def _loaded_default(self) -> Bundle:

@@ -93,7 +93,8 @@ class LedgerConversation:
             answer = self._plan(request, view, revoked)
             if record:
                 self._record(replace(request, summaries=()), view, answer)
-            return self._tell(answer)
+        # The hook runs outside the lock: it may plan again.
+        return self._tell(answer)
 
     def _switched(self, view: View) -> View:
         """Return the view with the summaries that the switches leave."""

@@ -61,10 +61,9 @@ def open_bundle(
 
 
 def _open(ref: str | Path, user_folder: Path | None, cache_dir: Path | None) -> FolderBundle:
-    if isinstance(ref, str) and _ID.fullmatch(ref):
-        for folder, shipped in _places(user_folder):
-            if (folder / ref / MANIFEST_FILE).is_file():
-                return _open_id(folder / ref, user_folder, shipped=shipped, cache_dir=cache_dir)
+    listed = _listed(ref, user_folder)
+    if listed is not None:
+        return _open_id(listed[0], user_folder, shipped=listed[1], cache_dir=cache_dir)
     path = Path(ref)
     if path.is_dir():
         if (path / MANIFEST_FILE).is_file():
@@ -103,11 +102,24 @@ def shipped_ids() -> frozenset[str]:
 
 def manifest_folder(ref: str | Path, user_folder: Path | None) -> Path | None:
     """Return the folder of the manifest that an id or a path names, None for a model without one."""
-    if isinstance(ref, str) and _ID.fullmatch(ref):
-        for folder, _ in _places(user_folder):
-            if (folder / ref / MANIFEST_FILE).is_file():
-                return folder / ref
+    listed = _listed(ref, user_folder)
+    if listed is not None:
+        return listed[0]
     return Path(ref) if (Path(ref) / MANIFEST_FILE).is_file() else None
+
+
+def is_bundle_id(ref: str, user_folder: Path | None) -> bool:
+    """Tell whether `open_bundle` takes a reference as an id; one that nothing here has as id or path is an id too."""
+    return _listed(ref, user_folder) is not None or (_ID.fullmatch(ref) is not None and not Path(ref).exists())
+
+
+def _listed(ref: str | Path, user_folder: Path | None) -> tuple[Path, bool] | None:
+    """Return the folder of the bundle that a reference is the id of, and whether it is a shipped one."""
+    if isinstance(ref, str) and _ID.fullmatch(ref):
+        for folder, shipped in _places(user_folder):
+            if (folder / ref / MANIFEST_FILE).is_file():
+                return folder / ref, shipped
+    return None
 
 
 def _list_one(folder: Path, shipped: bool) -> Listed:

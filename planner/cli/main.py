@@ -114,8 +114,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _check_named(given: Sequence[str]) -> None:
     """Refuse an empty argument: mostly a script's variable that is not set, never the name of anything."""
     for before, one in pairwise(("", *given)):
-        option = before if one == "" else one[:-1] if one.startswith("--") and one.endswith("=") else None
-        if option is None or "--text" in (option, before):
+        option = one[:-1] or before
+        # A value may itself end with the sign, as in --goal=x=.
+        is_empty = one == "" or (one.endswith("=") and OPTION.fullmatch(option))
+        if not is_empty or "--text" in (option, before):
             continue
         from planner.cli.failure import usage
 

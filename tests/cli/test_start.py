@@ -104,6 +104,7 @@ def test_the_shell_is_told_the_commands() -> None:
         (["plan", "a", "--bundle", ""], "invalid-input: --bundle is empty"),
         (["count", "--bundle="], "invalid-input: --bundle is empty"),
         (["count", ""], "invalid-input: an argument is empty"),
+        (["count", "--nope=a="], "invalid-input: no option --nope; see planner count --help"),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_one_line_and_exit_2(arguments: list[str], line: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from planner.ledger.ledger import Ledger
 from planner.planner import PlanEvent, Planner
 from planner.values.reasons import RefusalSignal
 from planner.values.request import CurrentRequest, Options, PlanRequest
@@ -73,6 +76,18 @@ def test_what_is_no_turn_is_refused(given: Any) -> None:
     assert conversation.plan(REQUEST).accepted
 
 
+def test_a_path_that_looks_like_an_id_is_no_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id of a planner is its bundle's own, before anything is opened too, so every way of planning takes it."""
+    shipped = Path(__file__).parents[2] / "model_bundles" / "reference"
+    shutil.copytree(shipped, tmp_path / "copied")
+    monkeypatch.chdir(tmp_path)
+    planner = Planner("copied")
+    request = replace(REQUEST, model_bundle_id=planner.bundle_id)
+    assert "reference" == request.model_bundle_id == planner.plan(request).receipt.model_bundle_id
+    assert planner.conversation().plan(request).accepted
+    assert "absent" == Planner("absent").bundle_id
+
+
 def test_a_hook_may_use_the_conversation_it_is_told_about() -> None:
     """An application that appends or plans again from its hook does not wait for itself."""
     seen: list[int] = []
@@ -90,3 +105,22 @@ def test_a_hook_may_use_the_conversation_it_is_told_about() -> None:
     running.join(timeout=30)
     assert not running.is_alive()
     assert [0, 1] == seen
+
+
+def test_a_hook_may_use_the_stored_conversation_it_is_told_about(tmp_path: Path) -> None:
+    """So may one that plans from a ledger."""
+    seen: list[str] = []
+
+    def hook(event: PlanEvent) -> None:
+        seen.append(event.plan_id)
+        if len(seen) == 1:
+            chat.plan(REQUEST)
+
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        ledger.append("c1", "t1", (Message("user", "u1", "a"), Message("assistant", "a1", "b")), state="completed")
+        chat = Planner(toy().encoder().bundle, on_plan=hook).ledger_conversation(ledger, "c1")
+        running = threading.Thread(target=chat.plan, args=(REQUEST,), daemon=True)
+        running.start()
+        running.join(timeout=30)
+        assert not running.is_alive()
+    assert 2 == len(seen)
