@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.compaction.prompt import SummaryPrompt
+from planner.values.field_rules import ID_RULE, invalid, is_id
 from planner.values.request import CurrentRequest, PlanRequest, TextItem
 
 INSTRUCTIONS_ID = "compaction"
@@ -20,6 +21,11 @@ class Summariser:
     model_bundle_id: str
     max_input_tokens: int | None = None
     reserved_output_tokens: int = 1_024
+
+    def __post_init__(self) -> None:
+        """Raise RefusalSignal `invalid-input` for what is no id: every record made with it would be refused."""
+        if not is_id(self.model_bundle_id):
+            invalid("$.modelBundleId", ID_RULE)
 
 
 def summary_request(prompt: SummaryPrompt, summariser: Summariser, request_id: str) -> PlanRequest:

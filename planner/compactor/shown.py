@@ -9,7 +9,7 @@ from planner.compaction.call import PromptedRun
 from planner.compaction.strategy import MIN_RUN_TURNS, TAIL_TURNS
 from planner.values.admission import Rights
 from planner.values.compaction import CompactionPlan, Risk, Staleness, Unplanned
-from planner.values.field_rules import ID_RULE, invalid, is_id, text_problem
+from planner.values.field_rules import ID_RULE, VERSION_RULE, invalid, is_id, is_version, text_problem
 
 
 class Answered(Protocol):
@@ -46,7 +46,9 @@ class Choices:
     rights: Rights | None = None
 
     def __post_init__(self) -> None:
-        """Raise RefusalSignal `invalid-input` for a goal that is no text and for what is no id."""
+        """Raise RefusalSignal `invalid-input` for a goal that is no text and for what is no version or id."""
+        if not is_version(self.policy_version):
+            invalid("$.policyVersion", VERSION_RULE)
         problem = text_problem(self.goal)
         if problem:
             invalid("$.goal", problem)

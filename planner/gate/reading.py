@@ -72,12 +72,12 @@ def read_samples(folder: Path) -> Iterator[Sample]:
         seen.add(sample.id)
         for place, what in _origin_flaws(sample.written_for):
             invalid(f"{name}: $.writtenFor.{place}", what)
-        played = {event.fields.get("id") for event in sample.events if event.kind == "summary"}
-        if sample.events and not {record.id for record in sample.request.summaries} <= played:
-            invalid(f"{name}: $.request.summaries", "holds one that no step of the script stores")
         for event in sample.events:
             if not is_event(event):
                 invalid(name, "has an event of an unknown kind, or with fields of another form")
+        played = {event.fields.get("id") for event in sample.events if event.kind == "summary"}
+        if sample.events and not {record.id for record in sample.request.summaries} <= played:
+            invalid(f"{name}: $.request.summaries", "holds one that no step of the script stores")
         try:
             check_request(sample.request)
         except RefusalSignal as signal:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from planner.compaction.call import Summariser
 from planner.ledger.ledger import Ledger
 from planner.ledger.stored import Saved
 from planner.values.compaction import CompactionPlan, Rejected, Unplanned
@@ -158,13 +159,20 @@ def test_no_answer_can_keep_a_conversation_from_being_planned(ledger: Ledger, pl
 @pytest.mark.parametrize(
     ("given", "path"),
     [({"goal": "\ud800"}, "$.goal"), ({"goal": "Go.", "goal_from": "a b"}, "$.goalFrom"),
-     ({"fact_keys": ("price", "the price")}, "$.factKeys[1]")],
+     ({"fact_keys": ("price", "the price")}, "$.factKeys[1]"), ({"policy_version": "a b"}, "$.policyVersion")],
 )  # fmt: skip
 def test_choices_that_break_a_rule_are_refused_at_once(ledger: Ledger, given: dict[str, Any], path: str) -> None:
     """What a prompt or a record would carry is checked before anything is frozen."""
     with pytest.raises(RefusalSignal) as caught:
         compactor(ledger, **given)
     assert ("invalid-input", path) == (caught.value.reason, caught.value.detail.partition(":")[0])
+
+
+@pytest.mark.parametrize("name", ["./models/tiny", "tiny@1", ""])
+def test_a_summariser_has_an_id(name: str) -> None:
+    """Its records name it; with another name every answer would be paid for and then refused."""
+    with pytest.raises(RefusalSignal, match=r"^invalid-input: \$\.modelBundleId"):
+        Summariser(name)
 
 
 def test_reasoning_marks_within_an_answer_are_words_of_it(ledger: Ledger) -> None:

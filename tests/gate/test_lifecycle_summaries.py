@@ -158,6 +158,7 @@ def test_a_stale_summary_is_named_when_a_plan_claims_it() -> None:
 @pytest.mark.parametrize(
     "event", [
         {"kind": "summary", "fields": {}}, {"kind": "summary", "fields": {"id": 1}},
+        {"kind": "summary", "fields": {"id": ["s1"]}},
         {"kind": "summary", "fields": {"id": "s1", "saved": "secret"}},
         {"kind": "summary", "fields": {"id": "s1", "saved": ["accepted"]}},
         {"kind": "ask_summary", "fields": {"id": "s1", "saved": "accepted"}},
