@@ -203,6 +203,31 @@ def stored_request(ledger: Ledger, conversation: str, name: str | None) -> PlanR
     )  # fmt: skip
 
 
+def plan_as_kept(
+    ledger: Ledger, request: PlanRequest, planner: Planner, *, revoked: frozenset[str] = frozenset(),
+    summaries: bool = True,
+) -> Plan | Refusal | None:  # fmt: skip
+    """Plan a stored conversation as the ledger shows it, None where its turns are all there to be sent instead.
+
+    After a retention run a request cannot say what purged turns still hold in force: a border, a constraint with its
+    words, a withdrawal. The view can, for the revision it stands at. Nothing is written.
+    request    with conversation, generation and revision; its turns and summaries play no part.
+    summaries  false for a call that was made with a switch of compaction off.
+    """
+    from planner.values.switches import Switches
+
+    conversation = request.conversation_id or ""
+    view = ledger.view(conversation)
+    if view.boundary is None or (view.generation, view.revision) != (request.generation, request.revision):
+        return None
+    # Only a prompt that is rendered whole has its text.
+    planner.encoder(app_version=request.app_version).splicing = False
+    chat = planner.ledger_conversation(
+        ledger, conversation, switches=Switches(model=summaries), app_version=request.app_version
+    )
+    return chat.plan(replace(request, turns=(), summaries=()), revoked=revoked, record=False)
+
+
 def plan_chat(name: str, tools: str | None, overrides: Overrides, planner: Planner | None = None) -> Plan | Refusal:
     """Plan an OpenAI-style chat file, with a planner that is open already or the bundle that was named.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planner.cli.asking import planner_for, read_request
+from planner.cli.asking import plan_as_kept, planner_for, read_request
 from planner.cli.explain import read_recorded
 from planner.cli.failure import REFUSED, complain, usage
 from planner.cli.opening import as_tree, open_ledger
@@ -17,6 +17,9 @@ from planner.cli.opening import as_tree, open_ledger
 if TYPE_CHECKING:
     from planner.values.receipt import Receipt
     from planner.values.request import PlanRequest
+
+_HELD = ("history", "summary", "framing", "outcome", "request")
+"""Layers in which something of purged turns may be in force: a constraint, a withdrawal, a border."""
 
 EPILOG = """\b
 Examples:
@@ -49,12 +52,21 @@ def command(recorded: str, ledger: str | None, request: str | None, bundle: str 
     asked = replace(asked, model_bundle_id=planner.bundle_id)
     encoder = planner.encoder(app_version=asked.app_version)
     revoked = frozenset() if ledger is None else _withheld(ledger, receipt)
-    again = plan_withholding(asked, encoder, revoked) if revoked else planner.plan(asked)
+    again = boundary = None
+    if ledger is not None:
+        with open_ledger(ledger, read_only=True) as store:
+            again = plan_as_kept(store, asked, planner, revoked=revoked, summaries=bool(receipt.summaries))
+            boundary = store.view(asked.conversation_id or "").boundary if again is None else None
+    if again is None:
+        again = plan_withholding(asked, encoder, revoked) if revoked else planner.plan(asked)
     found = differences(receipt, asked, again, encoder.bundle.manifest)
     if as_json:
         click.echo(json.dumps({"same": not found, "differences": as_tree(found)}, indent=1))
     elif not found:
         click.echo(f"replayed: {receipt.final_input_digest or receipt.reason}")
+    if found and boundary is not None and all(one.layer in _HELD and one.how != "gone" for one in found):
+        complain("part_missing:history", f"turns up to sequence {boundary} were purged, and the conversation went on")
+        return REFUSED
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         complain("replay_differs", f"{found[0].line}{more}")

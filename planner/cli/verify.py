@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.asking import Overrides, overriding, read_request, stored_request
+from planner.cli.asking import Overrides, overriding, plan_as_kept, read_request, stored_request
 from planner.cli.failure import REFUSED, complain, usage
 from planner.cli.opening import open_ledger
 
 if TYPE_CHECKING:
     from planner.gate.deep import Finding
-    from planner.values.request import PlanRequest
 
 EPILOG = """\b
 Examples:
@@ -63,16 +63,18 @@ def _deep(plan: dict[str, Any], given: dict[str, Any]) -> list[Finding]:
     from planner.gate.deep import findings
 
     overrides = Overrides.taken_from(given)
-    request = _asked(given)
-    planner = planner_for(overrides.bundle or request.model_bundle_id, overrides.engine)
-    request = overrides.apply(request, planner.bundle_id)
-    return findings(plan, request, planner.plan(request), planner.encoder(app_version=request.app_version).bundle)
-
-
-def _asked(given: dict[str, Any]) -> PlanRequest:
-    if given["ledger"] is None:
-        return read_request(given["request"])
-    if given["conversation"] is None:
-        raise usage("--ledger needs --conversation")
-    with open_ledger(given["ledger"], read_only=True) as store:
-        return stored_request(store, given["conversation"], given["request"])
+    with ExitStack() as opened:
+        store = None
+        if given["ledger"] is None:
+            request = read_request(given["request"])
+        elif given["conversation"] is None:
+            raise usage("--ledger needs --conversation")
+        else:
+            store = opened.enter_context(open_ledger(given["ledger"], read_only=True))
+            request = stored_request(store, given["conversation"], given["request"])
+        planner = planner_for(overrides.bundle or request.model_bundle_id, overrides.engine)
+        request = overrides.apply(request, planner.bundle_id)
+        again = None if store is None else plan_as_kept(store, request, planner)
+    if again is None:
+        again = planner.plan(request)
+    return findings(plan, request, again, planner.encoder(app_version=request.app_version).bundle)
