@@ -86,9 +86,12 @@ def dump_frame(frame: Frame) -> bytes:
 
 
 def stored_frame(ledger: Ledger, conversation_id: str) -> Frame | None:
-    """Return the frame stored with a conversation, None where there is none."""
+    """Return the frame stored with a conversation, its policy versioned, None where there is none."""
     data = ledger.policy(conversation_id)
-    return None if data is None else read_frame(data)
+    if data is None:
+        return None
+    frame = read_frame(data)
+    return replace(frame, request=versioned(frame.request))
 
 
 def _default(one: Any) -> Any:

@@ -193,6 +193,17 @@ def test_a_frame_reads_back(names_bundle: bool) -> None:
     assert frame.request == replace(read.request, model_bundle_id="reference")
 
 
+def test_a_policy_that_an_application_stored_has_a_version(tmp_path: Path) -> None:
+    """Its words are the version, as if an import had stored it: plans and compaction then mean the same policy."""
+    with Ledger.open(tmp_path / "chat.db") as ledger:
+        ledger.append("c1", "t", [Message("user", "u", "Hello.")])
+        ledger.store_policy("c1", b'{"policy":[{"id":"p","text":"x"}]}')
+        stored = stored_frame(ledger, "c1")
+        assert stored is not None
+        wanted = frame_of(PlanRequest("unnamed", policy=(TextItem("p", "x"),)), names_bundle=False)
+        assert wanted.request.policy_version == stored.request.policy_version
+
+
 def test_a_stored_policy_outlives_an_import_without_one(tmp_path: Path) -> None:
     """Turns alone store an empty frame once, so that a version is there; a stored policy is never lost to them."""
     with Ledger.open(tmp_path / "chat.db") as ledger:
