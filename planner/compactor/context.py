@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.compaction.call import Summariser
@@ -18,6 +18,7 @@ from planner.values.plan import Plan, Refusal
 from planner.values.reasons import PlannerFault
 from planner.values.request import CurrentRequest, PlanRequest
 from planner.values.switches import Switches
+from planner.values.turn import Turn
 from planner.values.view import View
 
 Planning = Callable[[PlanRequest], Plan | Refusal]
@@ -83,9 +84,10 @@ class Context:
 
     def material(self, view: View) -> Material:
         """Return all turns of the conversation with what summaries cover already."""
+        turns = tuple(self.ledger.turns(self.conversation_id))
         return Material(
             conversation_id=self.conversation_id,
-            turns=tuple(self.ledger.turns(self.conversation_id)),
+            turns=turns,
             policy_version=self.choices.policy_version,
             generation=view.generation,
             revision=view.revision,
@@ -93,6 +95,7 @@ class Context:
             event=view.event,
             covered=tuple((record.covers_from, record.covers_to) for record in view.summaries),
             constraints=view.constraints,
+            purged_constraint_ids=frozenset() if view.boundary is None else _unmarked(turns),
             revoked=self.revoked(view),
         )
 
@@ -111,3 +114,9 @@ class Context:
             return self.choices.goal, self.choices.goal_from
         before = [record for record in view.summaries if record.covers_to < run.covers_from]
         return (before[-1].state.goal, before[-1].id) if before else ("", None)
+
+
+def _unmarked(turns: Sequence[Turn]) -> frozenset[str]:
+    """Return what turns withdraw and none of them marks: the ledger took no unknown target, so it was purged (X56)."""
+    marked = {mark.constraint_id for turn in turns for mark in turn.must_preserve}
+    return frozenset(name for turn in turns for name in turn.supersedes if name not in marked)

@@ -215,3 +215,17 @@ def test_what_is_lost_is_what_a_slow_reader_finds(tmp_path: Path, seed: int) -> 
             lost = naive(turns, purged)
             assert lost == set(ledger.view(CHAT).lost)
             assert bool(lost) == isinstance(plan(ledger, request(options=Options())), Refusal)
+
+
+def test_compaction_goes_on_where_a_purged_constraint_was_withdrawn(ledger: Ledger) -> None:
+    """X56: the turn that marked it is gone, the one that took it back is summarised like any other."""
+    add(ledger, "t1", must_preserve=[MustPreserve("C9", "no red")])
+    fill(ledger, 2, start=2)
+    ledger.append(CHAT, "t8", said("8"), state="completed", supersedes=["C9"])
+    fill(ledger, 3, start=9)
+    ledger.retain(CHAT, 2, "days")
+    (done,) = compactor(ledger, tail_turns=2).run(Script())
+    assert isinstance(done, Saved)
+    assert "accepted" == done.status
+    assert [done.summary_id] == kept_summaries(plan(ledger, request(2_400)))
+    assert () == ledger.verify().problems
