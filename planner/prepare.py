@@ -83,6 +83,10 @@ class LedgerConversation:
         Equals the plan of the same request with all turns sent: ids and receipt, byte for byte.
         Raises PlannerFault `stale_generation`, `conversation_not_found` and those of bundle and storage.
         """
+        if type(request) is not PlanRequest:
+            signal = RefusalSignal("invalid-input", "$: expected a PlanRequest")
+            unread = PlanRequest(self._encoder.bundle.manifest.id)
+            return self._tell(refused(Sealing(unread, None, None, self._digest_key), signal))
         with self._lock:
             active = Active(request.policy_version)
             view = self._ledger.view(self._conversation_id, generation=generation, active=active)

@@ -97,11 +97,18 @@ def play(sample: Sample, request: PlanRequest, stage: Stage) -> tuple[list[Playe
 
 
 def _write(ledger: Ledger, turns: tuple[Turn, ...]) -> None:
+    """Write a sample's turns, each where the sample has it: a summary names its turns by their sequences."""
+    last = -1
     for turn in sorted(turns, key=lambda turn: turn.sequence):
-        ledger.append(
-            CONVERSATION, turn.id, turn.messages, state=turn.state, must_preserve=turn.must_preserve,
-            supersedes=turn.supersedes, open_items=turn.open_items,
+        messages = turn.messages
+        if messages and messages[0].sequence is None and turn.sequence > last:
+            messages = (replace(messages[0], sequence=turn.sequence), *messages[1:])
+        done = ledger.append(
+            CONVERSATION, turn.id, messages, state=turn.state, must_preserve=turn.must_preserve,
+            supersedes=turn.supersedes, open_items=turn.open_items, material=turn.material,
+            sequence=turn.sequence if not messages and turn.sequence > last else None,
         )  # fmt: skip
+        last = max(last + 1, turn.sequence, *done.sequences)
 
 
 def _step(scene: _Scene, event: Event, name: str) -> None:

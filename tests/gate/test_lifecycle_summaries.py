@@ -20,6 +20,7 @@ from planner.values.gate import CellResult, Event, Expectation, Reason, Sample
 from planner.values.plan import Plan
 from planner.values.reasons import RefusalSignal
 from planner.values.summary import SummaryRecord
+from planner.values.turn import Turn
 from planner.wire.dump import dump_record
 from tests.gate.gate_support import cell, subject
 from tools.gate_samples.parts import asked, summary, talks
@@ -50,6 +51,17 @@ def test_a_stored_summary_stands_for_its_turns_before_and_after_a_kill() -> None
     assert ("pass", [[], *[[("s1", "used", None)]] * 3]) == (found.verdict, fates)
     covered = {f"turn/{turn.id}" for turn in COVERED}
     assert [False, True, True, True] == [covered.isdisjoint(one.kept) for one in found.receipts]
+
+
+def test_a_sample_may_leave_the_sequences_of_messages_out() -> None:
+    """Then they follow from the turn's, as in any request, and a turn without a message has its place too."""
+    gone = Turn("gone", TURNS[21].sequence + 5, "cancelled", ())
+    plain = [replace(turn, messages=tuple(replace(one, sequence=None) for one in turn.messages)) for turn in TURNS]
+    turns = (*plain[:22], gone, *plain[22:])
+    one = script(STORE, PLAN)
+    sample = replace(one, request=replace(one.request, turns=turns, summaries=(summary(tuple(plain[:22]), turns),)))
+    found = run_cell(cell(sample), subject())
+    assert ("pass", ["used"]) == (found.verdict, [use.fate for use in found.receipts[0].summaries])
 
 
 CHANGES: dict[str, tuple[Event, str | None]] = {

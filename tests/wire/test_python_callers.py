@@ -34,9 +34,11 @@ def test_nothing_stands_beside_a_request(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("given", [{"modelBundleId": "toy-plain-char"}, "be", 5, [REQUEST]])
-def test_what_is_no_request_is_refused(given: Any) -> None:
+def test_what_is_no_request_is_refused(tmp_path: Path, given: Any) -> None:
     """A dict of the wire format is not read by guessing; the answer says what was expected."""
-    for answer in (toy().plan(given), toy().conversation().plan(given)):
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        stored = toy().ledger_conversation(ledger, "c1").plan(given)
+    for answer in (toy().plan(given), toy().conversation().plan(given), stored):
         assert ("invalid-input", "$: expected a PlanRequest") == (answer.reason, answer.detail)  # type: ignore[union-attr]
 
 
