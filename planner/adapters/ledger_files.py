@@ -126,15 +126,15 @@ def export_turns(ledger: Ledger, conversation_id: str, branch: str | None = None
         yield dump_record(turn if known == turn.supersedes else replace(turn, supersedes=known)) + b"\n"
 
 
-def left_behind(ledger: Ledger, conversation_id: str, branch: str | None = None) -> tuple[str, ...]:
-    """Return the constraints in force that no exported turn marks any more, because theirs was purged.
+def left_behind(ledger: Ledger, conversation_id: str, branch: str | None = None) -> tuple[str, ...] | None:
+    """Return the constraints in force whose turn an export lacks because it was purged; None for a branch not in use.
 
     Raises as `export_turns` does.
     """
-    shown = {mark.constraint_id for turn in ledger.turns(conversation_id, branch=branch) for mark in turn.must_preserve}
     if branch not in (None, ledger.head(conversation_id).branch):
-        return ()
-    return tuple(one.id for one in ledger.view(conversation_id).constraints if one.id not in shown)
+        return None
+    shown = {turn.id for turn in ledger.turns(conversation_id)}
+    return tuple(one.id for one in ledger.view(conversation_id).constraints if one.turn_id not in shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,13 @@ def export_command(ledger: str, conversation: str, **given: Any) -> int:
         click.echo(f"not exported: how disputes about {settled} facts ended, which belongs to summaries", err=True)
     if purged:
         click.echo(f"not exported: turns up to sequence {purged[-1]}, which were purged", err=True)
-    if left:
+    if left is None:
+        click.echo("constraints in force of purged turns are told of the branch in use alone", err=True)
+    elif left:
         click.echo(f"not exported: constraints in force of purged turns: {', '.join(left)}", err=True)
     if given["as_json"]:
         counts = {"turns": count, "unclassified": raw, "purgedThrough": purged[-1] if purged else None}
-        click.echo(json.dumps({**counts, "constraintsLeft": list(left)}))
+        click.echo(json.dumps({**counts, "constraintsLeft": left}))
     return 0
 
 

@@ -95,6 +95,12 @@ def test_an_export_after_retention_can_be_imported_and_names_what_it_leaves(tmp_
         import_history(other, "c1", io.BytesIO(b"".join(export_turns(ledger, "c1"))))
         assert ["t2", "t3"] == [turn.id for turn in other.turns("c1")]
         assert ("C0",) == left_behind(ledger, "c1")
+        ledger.mark("c1", "t3", [MustPreserve("C0", "No lead.")])
+        assert () == left_behind(ledger, "c1")
+        ledger.withdraw("c1", "t3")
+        assert "C0" in (left_behind(ledger, "c1") or ()), "a turn that was taken back carries nothing"
+        ledger.branch("c1", "b", at_turn_id="t2")
+        assert None is left_behind(ledger, "c1", "b")
 
 
 def test_a_history_that_grew_is_imported_after_retention(tmp_path: Path) -> None:

@@ -186,6 +186,11 @@ def test_retention_is_recorded(tmp_path: Path, capsysbinary: Capture) -> None:
     done = here(capsysbinary, "ledger", "export", *where)
     assert "not exported: turns up to sequence 4, which were purged\n" == done.err
     assert 11 == len(done.out.splitlines())
+    with Ledger.open(tmp_path / "a.db") as ledger:
+        ledger.branch("c1", "b", at_turn_id=next(iter(ledger.turns("c1"))).id)
+    done = here(capsysbinary, "ledger", "export", *where, "--branch", "b", "--out", tmp_path / "b.jsonl", "--json")
+    assert done.err.endswith("constraints in force of purged turns are told of the branch in use alone\n")
+    assert (1, None) == (done.json["turns"], done.json["constraintsLeft"])
     done = here(capsysbinary, "ledger", "retain", *where, "--before", "99", "--reason", "again")
     assert (
         "context plan rejected: invalid-input: $.beforeSequence: takes in the open turn with sequence 26\n" == done.err
