@@ -107,6 +107,8 @@ def put_marks(scope: Scope, before: TurnRow, after: TurnRow, added: Marks) -> No
     superseded = [name for name in after.supersedes if name not in before.supersedes]
     if set(superseded) & {name for name, _ in after.marks}:
         invalid("$.supersedes", "names a constraint of the same turn")
+    if set(after.supersedes) & {name for name, _ in added}:
+        invalid("$.mustPreserve", "marks a constraint that the same turn takes back")
     for name, part in added:
         scope.put_name(after, after.event, "mark", name, part)
         scope.touch(before, after.event, "constraint", name)

@@ -196,6 +196,9 @@ def test_supersedes_of_an_unknown_later_or_own_constraint_is_refused(ledger: Led
     ledger.append("c", "t4", chat(4), state="completed")
     assert "invalid-input" == fault(lambda: ledger.supersede("c", "t4", ["C2"]))
     ledger.supersede("c", "t4", ["C1"])
+    before = events(ledger)
+    assert "invalid-input" == fault(lambda: ledger.mark("c", "t4", [MustPreserve("C1", "w")])), "no plan would take it"
+    assert before == events(ledger)
 
 
 def test_refusals_and_revocations_protect_while_in_force_and_as_evidence_afterwards(ledger: Ledger) -> None:
