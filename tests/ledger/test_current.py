@@ -30,7 +30,7 @@ from tests.ledger.summary_support import (
 
 STEPS = 30
 EVENTS = (
-    "edit", "protect", "mark", "supersede", "item", "withdraw", "late", "cancel", "branch", "switch", "page",
+    "edit", "protect", "mark", "supersede", "item", "withdraw", "late", "cancel", "end", "branch", "switch", "page",
 )  # fmt: skip
 
 
@@ -88,6 +88,12 @@ class Script:
         turn = self._pick("open")
         if turn is not None:
             self.ledger.cancel(self.chat, turn.id)
+
+    def end(self) -> None:
+        """End an open turn by an append that says no more than that."""
+        turn = self._pick("open")
+        if turn is not None:
+            self.ledger.append(self.chat, turn.id, (), state=self.rng.choice(("cancelled", "superseded")))
 
     def edit(self) -> None:
         """Edit a message."""
