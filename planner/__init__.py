@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from planner.values.observation import Observation, Reported
     from planner.values.passage import Passage
     from planner.values.plan import Advice, Plan, PlanFile, Refusal
-    from planner.values.reasons import PlannerFault
+    from planner.values.reasons import PlannerFault, RefusalSignal
     from planner.values.receipt import Receipt, Removal
     from planner.values.request import (
         CurrentRequest,
@@ -68,6 +68,7 @@ __all__ = [
     "Previous",
     "Receipt",
     "Refusal",
+    "RefusalSignal",
     "Removal",
     "Reported",
     "Summariser",
@@ -93,7 +94,7 @@ _HOMES = {
     "planner.values.observation": ("Observation", "Reported"),
     "planner.values.passage": ("Passage",),
     "planner.values.plan": ("Advice", "Plan", "PlanFile", "Refusal"),
-    "planner.values.reasons": ("PlannerFault",),
+    "planner.values.reasons": ("PlannerFault", "RefusalSignal"),
     "planner.values.receipt": ("Receipt", "Removal"),
     "planner.values.request": (
         "CurrentRequest", "Options", "OutputSchema", "PlanRequest", "Previous", "TextItem", "Tool",

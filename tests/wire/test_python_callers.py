@@ -68,6 +68,14 @@ def test_a_conversation_plans_for_its_own_bundle_alone() -> None:
     assert toy().conversation().plan(REQUEST).accepted
 
 
+def test_what_a_conversation_raises_can_be_caught_by_its_public_name() -> None:
+    """An application that appends turns needs no private module to see one refused."""
+    import planner
+
+    with pytest.raises(planner.RefusalSignal):
+        toy().conversation().append(Turn("t1", 1, "completed", ()))
+
+
 @pytest.mark.parametrize("given", [None, "t1", {"id": "t1"}])
 def test_what_is_no_turn_is_refused(given: Any) -> None:
     """Append and replace say so, and the conversation stays as it was."""
