@@ -144,6 +144,9 @@ def _again(receipt: Receipt, name: str, overrides: Overrides, *, as_json: bool) 
     from planner.cli.compare import compare, draw_difference
 
     request = read_request(name)
+    named = {receipt.conversation_id, request.conversation_id} - {None}
+    if len(named) > 1:
+        raise usage("--request is of another conversation than the record")
     answer = plan_value(request, overrides)
     found = compare(receipt, answer.receipt)
     if as_json:

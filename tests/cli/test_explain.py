@@ -125,6 +125,20 @@ def test_a_request_is_no_record_and_is_called_none(tmp_path: Path) -> None:
     assert 2 == done.code
 
 
+def test_another_conversation_is_not_compared(tmp_path: Path) -> None:
+    """Every turn would seem to leave or to come back; a record without a conversation is compared with any."""
+    ours, other, unnamed = (tmp_path / name for name in ("ours.json", "other.json", "unnamed.json"))
+    ours.write_bytes(small_request(conversationId="c1"))
+    other.write_bytes(small_request(conversationId="c2"))
+    unnamed.write_bytes(small_request())
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(planner("plan", ours, "--json").out)
+    done = planner("explain", plan, "--request", other)
+    assert (2, b"") == (done.code, done.out)
+    assert done.err.endswith("--request is of another conversation than the record\n")
+    assert [0, 0] == [planner("explain", plan, "--request", one).code for one in (ours, unnamed)]
+
+
 def test_options_without_a_request_are_refused(demo_plan: Path) -> None:
     """Another window needs the request: a receipt holds no text to plan again."""
     assert "name the request with --request" in planner("explain", demo_plan, "--window", "4096").err
