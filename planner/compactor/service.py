@@ -19,7 +19,7 @@ from planner.ledger.rejections import MAX_ATTEMPTS
 from planner.ledger.stored import Checked, Saved, StoredSummary
 from planner.values.check_summary import summary_problem
 from planner.values.compaction import Accepted, CompactionPlan, Rejected, Staleness, Unplanned
-from planner.values.reasons import PlannerFault
+from planner.values.reasons import PlannerFault, RefusalSignal
 from planner.values.switches import Switches
 
 _SPENT = Rejected("invalid-summary", "retry_spent: $")
@@ -113,10 +113,14 @@ class Compactor:
         ask   calls the model; it may take minutes, and no transaction waits for it. Its faults leave everything as
               it was, and what was accepted before stays.
         told  called with each run and how it ended.
+        Raises RefusalSignal for a setting that is wrong and for a summariser whose calls are refused, PlannerFault as
+        `propose` and `accept` do; returns nothing where there is nothing to compact.
         """
         self._context.require(self._switches.summaries)
         plan = self.propose()
         if isinstance(plan, Unplanned):
+            if plan.reason != "nothing_to_compact":
+                raise RefusalSignal(plan.reason, plan.detail)
             return ()
         out: list[Saved | Rejected] = []
         # What an earlier run of this plan stored stands already; a model is not asked for it again.

@@ -175,6 +175,14 @@ def test_a_summariser_has_an_id(name: str) -> None:
         Summariser(name)
 
 
+def test_a_run_that_cannot_be_planned_is_not_an_empty_one(ledger: Ledger) -> None:
+    """Nothing to compact is an answer; a wrong setting is none."""
+    fill(ledger, 2)
+    assert () == compactor(ledger, tail_turns=5).run(Script())
+    with pytest.raises(RefusalSignal, match=r"invalid-input: \$\.tailTurns"):
+        compactor(ledger, tail_turns=0).run(Script())
+
+
 def test_reasoning_marks_within_an_answer_are_words_of_it(ledger: Ledger) -> None:
     """A conversation may be about such marks: what begins as an answer is taken as it is."""
     ledger.append(CHAT, "t", [Message("user", "u", "Keep 7 </think> marks."), Message("assistant", "a", "I will.")],
