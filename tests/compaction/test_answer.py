@@ -40,9 +40,10 @@ def test_partially_keyed_output_is_refused(key: str) -> None:
 
 
 def test_c_six_keys_always_present() -> None:
-    """The stored state has the six fields, whatever the answer left empty."""
-    bare = record({name: [] for name in ("decisions", "questions", "evidence")})
-    assert [True] * 6 == [hasattr(bare.state, name) for name in SIX_FIELDS]
+    """An answer that lacks one of the six is refused, whatever the others hold; all six are in the stored state."""
+    for name in SIX_FIELDS:
+        assert "wrong_shape" == flaw(json.dumps({key: value for key, value in GOOD.items() if key != name}))
+    assert [True] * 6 == [bool(getattr(record().state, name)) for name in SIX_FIELDS]
 
 
 def test_R89_empty_array_allowed_no_invention() -> None:

@@ -159,7 +159,9 @@ def test_R93_precise_details_kept() -> None:
 
 
 def test_c_negation_number_filename_owner_kept() -> None:
-    """What the answer says stands word for word in the state and in its text."""
+    """What the answer says stands word for word in state and text; another number, file or owner does not."""
+    for changed in ({"text": "Take matt paint for 23 EUR."}, {"text": "See stock.xls."}, {"owner": "Boris"}):
+        assert flaw(entry("decisions", **changed)) in ("literal_not_cited", "owner_not_cited")
     kept = record(more("evidence", text="Do not sand it, see stock.csv.", sources=["m6"]))
     assert "Known: Do not sand it, see stock.csv." in kept.summary_text
     assert "Action (pending, Nadia): Pick up the paint." in kept.summary_text
@@ -239,7 +241,13 @@ def test_R106_conflict_latest_explicit_plus_question() -> None:
 
 
 def test_c_latest_decision_kept_and_conflict_asked() -> None:
-    """X43: what the assistant answered never overrides the user, because a decision must cite the user."""
+    """X43: the user's latest word is the decision and the conflict a question; the assistant never overrides it."""
+    turns = (TURNS[0], with_message(TURNS[1], 0, text="Take matt paint for 32 euro. No, gloss. Nadia picks it up."))
+    asked = more("questions", text="Matt came first, gloss later: is gloss final?", sources=["m3"])
+    kept = record({**entry("decisions", text="Take gloss paint."), **asked}, turns=turns).summary_text
+    assert "Decided: Take gloss paint." in kept
+    assert "Not answered: Matt came first, gloss later: is gloss final?" in kept
+    assert "question_and_decision" == flaw(more("questions", text="Take matt paint for 32 EUR?"), turns=turns)
     assert "decision_without_user" == flaw(entry("decisions", text="Take gloss paint.", sources=["m6"]))
 
 
@@ -308,7 +316,8 @@ TRACED: dict[str, Any] = {
 
 
 def test_c_high_risk_keeps_ids_or_excerpt() -> None:
-    """The excerpt is kept in the structure and shown, so that it is never only the model's rewording."""
+    """The excerpt is asked for, kept in the structure and shown, so that it is never only the model's rewording."""
+    assert "not_traceable" == flaw(risk="high", turns=with_material("code"))
     found = record(TRACED, risk="high", turns=with_material("code"))
     assert ("u2",) == found.state.decisions[0].message_ids
     assert 'Decided: Take matt paint for 32 EUR. "Take matt paint for 32 euro"' in found.summary_text
