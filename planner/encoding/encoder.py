@@ -62,10 +62,18 @@ class Encoder:
         self.blocked: PlannerFault | None = None
         self.certificates: Mapping[str, Certificate] = {}
         self._plans = 0
+        self._may_raise: bool | None = None
         self.guards = Guards(bundle.manifest.control_tokens)
         extra = {} if cache_bytes is None else {"limit_bytes": cache_bytes}
         self.cache = RunCache(bundle, self.guards, **extra)
         self._heads = Heads()
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the template refuses some lists of messages that others of the same turns are in."""
+        if self._may_raise is None:
+            self._may_raise = "raise_exception" in self.bundle.template_source
+        return self._may_raise
 
     def certified(
         self, inputs: TemplateInputs, counters: Counters, *, kind: str = "renders", keep_spans: bool = False

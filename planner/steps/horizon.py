@@ -106,8 +106,29 @@ class _Walk:
                 total += self._learn_between(index, end, weight)
             if gone_through:
                 # How far was read depends on what is remembered: beyond the limit nothing is said of a turn.
-                return (gone_through, gone_through) if total <= self.limit else (index, 0)
-        return index, gone_through
+                within = total <= self.limit and self._narrowed(gone_through) == gone_through
+                return (gone_through, gone_through) if within else (self._narrowed(index), 0)
+        return self._narrowed(index), gone_through
+
+    def _narrowed(self, index: int) -> int:
+        """Return where sizes exceed the room, at `index` or later, of a template that may raise.
+
+        Turns from `index` on were summed by the least they count in any rung; where none of them raises, none counts
+        by its texts.
+        """
+        if not self.sizes.measurer.encoder.may_raise:
+            return index
+        turns, sizes, limit = self.turns, self.sizes, self.limit
+        known, offering = sizes.store.turns, sizes.forms.offering
+        total, found = 0, index
+        for place in range(len(turns) - 1, index - 1, -1):
+            size = known[turns[place].id]
+            if size.rendered is None:
+                return index
+            if total <= limit:
+                total += size.tokens if size.results not in offering else sizes.least(turns[place])
+                found = place
+        return found
 
     def _over_known(self, index: int, total: int) -> tuple[int, int]:
         """Go on over turns whose sizes are known, until one is not or their sum exceeds the limit."""
@@ -118,7 +139,7 @@ class _Walk:
             size = known.get(turn.id)
             if size is None:
                 return place + 1, total
-            total += size.tokens if size.results not in offering else sizes.least(turn)
+            total += size.floor if size.results not in offering else sizes.floor(turn)
             if total > limit:
                 return place, total
         return 0, total
@@ -144,7 +165,7 @@ class _Walk:
     def _learn_between(self, index: int, end: int, weight: int) -> int:
         """Find the sizes of turns `index..end - 1`; what follows them is rendered with them.
 
-        Returns their sum with every result in its shortest form.
+        Returns the least they count in any rung, with every result in its shortest form.
         """
         batch, behind = self.turns[index:end], self.turns[end : end + self.depth]
         known = self.sizes.store.turns
@@ -154,10 +175,9 @@ class _Walk:
         tokens = sum(map(self.sizes.rendered, batch))
         if weight >= _SMALLEST_BATCH:
             self.weight, self.tokens = self.weight + weight, self.tokens + tokens
-        if not self.sizes.may_shorten(batch):
-            return tokens
-        self.sizes.forms.prepare(batch)
-        return sum(map(self.sizes.least, batch))
+        if self.sizes.may_shorten(batch):
+            self.sizes.forms.prepare(batch)
+        return sum(map(self.sizes.floor, batch))
 
     def over_runs(self, options: Options) -> Horizon:
         """Go back over turns and runs, a run that its summary may stand for counted as the summary."""
@@ -228,12 +248,12 @@ class _Walk:
                 continue
             turn = self.turns[index - 1]
             if turn.id in self.sizes.store.turns:
-                total += self.sizes.least(turn)
+                total += self.sizes.floor(turn)
             elif self.huge(turn):
                 if index - 1 in self.staying:
                     raise RefusalSignal("input_too_large", f"turn {turn.id}")
                 self._learn(batch)
-                total += sum(map(self.sizes.least, batch))
+                total += sum(map(self.sizes.floor, batch))
                 return (index, index) if total <= self.limit else (index, 0)
             else:
                 batch.append(turn)
@@ -241,7 +261,7 @@ class _Walk:
             index -= 1
             if batch and (weight >= max(_BYTES_A_TOKEN * (self.room - total), _SMALLEST_BATCH) or index == 0):
                 self._learn(batch)
-                total += sum(map(self.sizes.least, batch))
+                total += sum(map(self.sizes.floor, batch))
                 batch, weight = [], 0
         self._learn(batch)
         return index, 0

@@ -17,17 +17,23 @@ class TurnSize:
 
     `results` says whether a turn may have shorter forms (`results_in`), `bytes` how many the whole turn counts; the
     sizes are those of what it begins with. `tokens` is the size in whichever form is known.
+    `words` is what its texts alone have at least, None where no turn of the template can raise: beside a turn that
+    does, every turn counts by its texts (design.md §2). `floor` is the least it counts in any rung.
     """
 
     rendered: int | None
     text: int | None = None
     results: int = 0
     bytes: int = 0
+    words: int | None = None
     tokens: int = field(init=False)
+    floor: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the form once: every later plan adds it up."""
-        object.__setattr__(self, "tokens", self.rendered if self.rendered is not None else self.text or 0)
+        tokens = self.rendered if self.rendered is not None else self.text or 0
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "floor", tokens if self.words is None else min(tokens, self.words))
 
 
 @dataclass(slots=True)

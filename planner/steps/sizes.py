@@ -7,7 +7,7 @@ always measured whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.encoding.encoder import Encoding
@@ -38,6 +38,8 @@ from planner.values.rung import Cover
 from planner.values.turn import Turn
 
 TOLERANCE_TOKENS = 8
+_BORDER_TOKENS = 4
+"""Tokens by which a text alone may have fewer than it is charged in a prompt, at both of its borders."""
 
 
 class Sizes:
@@ -125,11 +127,21 @@ class Sizes:
         held = sum(tokens for _, tokens in slices)
         by_id = {turn.id: turn for turn in turns}
         for turn_id, tokens in slices:
-            facts = self.store.facts.of(by_id[turn_id])
-            self.store.put(turn_id, TurnSize(tokens + omitted.get(turn_id, 0), None, facts.results, facts.bytes))
+            turn = by_id[turn_id]
+            facts = self.store.facts.of(turn)
+            words = self._least_words(turn, assembled.charges) if self.measurer.encoder.may_raise else None
+            size = tokens + omitted.get(turn_id, 0)
+            self.store.put(turn_id, TurnSize(size, None, facts.results, facts.bytes, words))
         if self.base is None:
             own = self.measurer.layered.open_turn.id
             self.base = TurnSize(encoding.tokens - held + omitted.get(own, 0))
+
+    def _least_words(self, turn: Turn, charges: Mapping[str, int]) -> int:
+        """Return what the texts of a turn alone have at least: what it was charged, less a few tokens a border."""
+        if any(message.reasoning for message in turn.messages):
+            return self.measurer.entry_text_tokens(self.forms.begun(turn))  # it is charged and is none of the texts
+        borders = sum(1 + len(message.tool_calls) for message in turn.messages)
+        return max(0, charges.get(f"turn/{turn.id}", 0) - _BORDER_TOKENS * borders)
 
     def _slices(self, turns: Sequence[Turn], encoding: Encoding) -> list[tuple[str, int]]:
         assembled = encoding.assembled
@@ -160,7 +172,7 @@ class Sizes:
         for turn_id, tokens in self._slices(kept, measured.encoding):
             if turn_id != kept[0].id and f"turn/{turn_id}" not in short:
                 before = known[turn_id]
-                known[turn_id] = TurnSize(tokens, None, before.results, before.bytes)
+                known[turn_id] = TurnSize(tokens, None, before.results, before.bytes, before.words)
 
     def rendered(self, turn: Turn) -> int:
         """Return a turn's size in whichever form is known."""
@@ -186,6 +198,16 @@ class Sizes:
             return size.tokens
         chain = self.forms.chain(turn)
         return size.tokens - (chain.saved_alone if size.rendered is None else chain.saved)
+
+    def floor(self, turn: Turn) -> int:
+        """Return the least a turn counts in any rung, every result in its shortest form."""
+        size = self.store.turns[turn.id]
+        if size.results not in self.forms.offering:
+            return size.floor
+        if size.words is None:
+            return self.least(turn)
+        chain = self.forms.chain(turn)
+        return max(0, size.floor - max(chain.saved, chain.saved_alone))
 
     def raises(self, turn: Turn) -> bool:
         """Tell whether the template fails on this turn even with every concession."""

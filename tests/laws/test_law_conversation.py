@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from planner.bundles.open import open_bundle
 from planner.conversation import Conversation
 from planner.planner import Planner
 from planner.values.passage import Passage
@@ -15,7 +17,8 @@ from planner.values.plan import Plan
 from planner.values.reasons import RefusalSignal
 from planner.values.request import CONCESSIONS, CurrentRequest, Options, PlanRequest, Previous, TextItem
 from planner.values.turn import Message, ToolCall, ToolResult, Turn, TurnState
-from tests.laws.common import answer_bytes, said, toy
+from tests.laws.common import answer_bytes, every_rung, room_of, said, toy
+from tests.oracles.scan import first_fit
 from tests.strategies import SOME_TEXT, Wanted, passage_lists, tool_of, turn_of
 from tests.support.toy import ToyBundle
 
@@ -230,3 +233,30 @@ def test_a_newer_version_of_a_turn_replaces_all_that_was_known_of_it(template: s
             tight = replace(request, max_input_tokens=room)
             cold = planner.plan(replace(tight, turns=conversation.turns))
             assert answer_bytes(cold) == answer_bytes(conversation.plan(tight))
+
+
+@pytest.mark.parametrize("window", [60, 80, 90, 100, 110, 800])
+def test_a_turn_that_raises_is_looked_for_as_far_as_texts_alone_reach(bundle_dir: Path, window: int) -> None:
+    """Beside a turn that no form of renders every turn counts by its texts, which are fewer than its prompt's tokens.
+
+    So a rung may fit by its texts that reaches over more than the room in rendered sizes (design.md §2).
+    """
+    planner = Planner(open_bundle(bundle_dir / "mistral-v3-spm"))
+    words = {17: ("", ""), 18: ("", "x"), 20: ("x", "mk1 done"), 25: ("mk2 <|eot_id|>", "mk3 " + "word " * 60)}
+    turns = [
+        Turn(f"t{at}", at, "completed", (Message("user", f"u{at}", ask), Message("assistant", f"a{at}", answer)))
+        for at, (ask, answer) in words.items()
+    ]
+    conversation = planner.conversation()
+    conversation.extend(turns)
+    request = PlanRequest(
+        planner.bundle_id, CurrentRequest(id="q", text="q"), max_input_tokens=window, reserved_output_tokens=9
+    )
+    conversation.plan(replace(request, max_input_tokens=4_000))
+    cold = replace(request, turns=tuple(turns))
+    rungs = every_rung(planner.encoder(), cold)
+    at = first_fit(rungs, lambda rung: rung.tokens, room_of(cold))
+    wanted = None if at is None else rungs[at].reason
+    for answer in (planner.plan(cold), conversation.plan(request)):
+        assert (wanted, wanted is None) == (getattr(answer, "reason", None), answer.accepted)
+    assert answer_bytes(planner.plan(cold)) == answer_bytes(conversation.plan(request))
