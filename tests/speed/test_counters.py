@@ -5,6 +5,7 @@ Audits of every 64th plan are counted apart, in the fields `audit_*`.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -198,11 +199,13 @@ def calls_of(work: Callable[[], Plan]) -> tuple[int, str]:
         found += event == "call"
 
     before = sys.getprofile()
+    gc.disable()  # what other tests left behind is finalized by calls that are none of a plan's
     sys.setprofile(count)
     try:
         answer = work()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return found, f"{answer.diagnostics['speed']} {answer.diagnostics['audit_renders']}"
 
 
