@@ -72,7 +72,8 @@ class Encoder:
     def may_raise(self) -> bool:
         """Whether the template refuses some lists of messages that others of the same turns are in."""
         if self._may_raise is None:
-            self._may_raise = "raise_exception" in self.bundle.template_source
+            bundle = self.bundle
+            self._may_raise = "raise_exception" in bundle.template_source or bundle.profile.refuses_shapes
         return self._may_raise
 
     def certified(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 Carried = Literal["kept", "dropped", "raises"]
 Arguments = Literal["given", "object"]
+_NOT_GIVEN = frozenset({"null_content", "reasoning", "reasoning_beside_text"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,12 @@ class TemplateProfile:
     normalisations: tuple[Normalisation, ...] = ()
     template_literals: tuple[str, ...] = ()
     probe_renders: int = 0
+
+    @property
+    def refuses_shapes(self) -> bool:
+        """Whether the template raised on a shape that a list of messages may have as we frame it.
+
+        Null content and reasoning that it raises on are never given to it.
+        """
+        given = (one.name for one in fields(self) if one.name not in _NOT_GIVEN)
+        return any(getattr(self, name) == "raises" for name in given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import event, given
@@ -260,3 +261,14 @@ def test_a_turn_that_raises_is_looked_for_as_far_as_texts_alone_reach(bundle_dir
     for answer in (planner.plan(cold), conversation.plan(request)):
         assert (wanted, wanted is None) == (getattr(answer, "reason", None), answer.accepted)
     assert answer_bytes(planner.plan(cold)) == answer_bytes(conversation.plan(request))
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [({}, False), ({"null_content": "raises", "reasoning": "raises"}, False), ({"tool_call": "raises"}, True)],
+)
+def test_a_template_that_raises_without_saying_so_is_known_by_its_profile(fields: dict[str, Any], wanted: bool) -> None:
+    """It may fail by any error, so what the probe saw counts as well as its words; what we never give it does not."""
+    bundle = ToyBundle("plain", "char")
+    bundle.profile = replace(bundle.profile, **fields)
+    assert wanted is Planner(bundle).encoder().may_raise
